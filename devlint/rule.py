@@ -147,7 +147,7 @@ class Rule:
     for_any_accelerator: ClassVar[bool] = False
     # Where one function has what is told and what is minor, both are mended together: a reader sees them side by side.
     mends_minor: ClassVar[bool] = False
-    # What its fixes are: "S" safe, "U" unsafe, "D" displayed for a person to apply, "S/U", "S/D" and "U/D" either, "-" none.
+    # What its fixes are: "S" safe, "U" unsafe, "D" displayed for a person to apply, several of them with a "/" between, "-" none.
     fix: ClassVar[str] = "-"
     # Where its page is published; rules whose codes begin with DEV have theirs among devlint's.
     url: ClassVar[str] = ""
@@ -486,5 +486,5 @@ def _faults(rule: type[Rule]) -> Iterator[str]:
 
 
 _SECTIONS = ("## What it does", "## Why is this bad")
-_FIXES = ("S", "U", "D", "S/U", "S/D", "U/D", "-")
+_FIXES = ("S", "U", "D", "S/U", "S/D", "U/D", "S/U/D", "-")
 _EVENTS = ("", "missing-attribute", "pinned-device", "mixing", "unplaced-factory")

@@ -31,6 +31,7 @@ FIXES = {
     "S/U": "safe or unsafe",
     "S/D": "safe, or a suggestion",
     "U/D": "unsafe, or a suggestion",
+    "S/U/D": "safe, unsafe, or a suggestion",
     "-": "none",
 }
 # Where a page has the table of the report's fields, and those of a class's attributes.

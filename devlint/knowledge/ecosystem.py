@@ -258,3 +258,7 @@ CLOCKS = frozenset(
 
 # What `wandb.init()` gives.
 WANDB_RUN = "wandb.Run"
+
+# Libraries whose modules bring TorchScript with them when they are unpickled, and load it to where it was written whatever `map_location`
+# says: https://github.com/e3nn/e3nn/blob/main/e3nn/util/codegen/_mixin.py
+SCRIPTED_IN_PICKLES = ("e3nn",)

@@ -178,8 +178,16 @@ def _given(file: File, function: FunctionModel, call: ast.Call, name: str, depth
     if any(k.arg is None for k in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args):
         return (_OPEN,)
     given = called.given(call).get(name)
-    if isinstance(given, ast.Name) and depth:
-        return _handed_on(file, call, given.id, depth - 1)
+    match given:
+        case ast.Name(id=other) if depth:
+            return _handed_on(file, call, other, depth - 1)
+        # `at=at[i] if at is not None else None`
+        case ast.IfExp(
+            test=ast.Compare(left=ast.Name(id=other), ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]),
+            orelse=left,
+        ) if depth:
+            is_never_given = set(_handed_on(file, call, other, depth - 1)) == {None}
+            return _values(left if is_never_given else given)
     return _values(function.defaults.get(name) if given is None else given)
 
 

@@ -346,7 +346,7 @@ def _keeps(name: str) -> bool:
     return name in ("self", "cls") or name[:1].isupper()
 
 
-_DONE = regex(r"(?i)init|done|ready|built|loaded|computed|cached|set_up")
+_DONE = regex(r"(?i)init|done|ready|built|loaded|computed|cached|set_up|verified|validated")
 
 
 def _holds_in_training(test: ast.expr) -> bool:

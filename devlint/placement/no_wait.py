@@ -41,6 +41,7 @@ def is_ruled_out(model: File, stall: Stall) -> bool:
         or _is_array_by_use(stall)
         or _is_said_to_be_on_host(model, stall)
         or _is_left_a_number(stall)
+        or _is_step_of_optimizer(model, stall)
         # What is uploaded is on the host by then, and is to be.
         or (stall.sense != STAGED and (_is_moved_later(stall) or _is_made_of_data(stall)))
     )
@@ -171,14 +172,22 @@ def _given(call: ast.Call) -> list[ast.expr]:
 
 
 def _names_device(node: ast.expr) -> bool:
-    """`device`, `self.device`."""
+    """`device`, `self.device`, `options["device"]`."""
+    match node:
+        case ast.Subscript(slice=ast.Constant(value="device")):
+            return True
     return isinstance(node, (ast.Name, ast.Attribute)) and last_name(node) == "device"
 
 
 def _is_left_a_number(stall: Stall) -> bool:
-    """`if not isinstance(at, int): return False` before `int(at)`: only numbers come by; `int(field(x, "max_seqlen"))` is one."""
+    """`if not isinstance(at, int): return False` before `int(at)`: only numbers come by; `int(field(x, "max_seqlen"))` is one.
+
+    What is computed of numbers alone is one as well, whatever else a function may take: `int(length_of(x.shape[1]))`.
+    """
     asked = stall.asked
     if isinstance(asked, ast.Call) and not stall.value.place.off_host:
+        if asked.args and not asked.keywords and _is_own(asked.func) and all(map(_is_number, asked.args)):
+            return True
         texts = [a.value for a in asked.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
         if any(_LONGEST.fullmatch(text) for text in texts):
             return True
@@ -189,6 +198,14 @@ def _is_left_a_number(stall: Stall) -> bool:
         for s in stall.function.node.body
         if s.lineno < stall.node.lineno
     )
+
+
+def _is_own(function: ast.expr) -> bool:
+    """`length_of`, `self.length_of`: a function of the file, or of the class."""
+    match function:
+        case ast.Name() | ast.Attribute(value=ast.Name(id="self" | "cls")):
+            return True
+    return False
 
 
 # How long the longest is, which engines keep as a number beside the lengths.
@@ -289,6 +306,28 @@ def _is_array_by_use(stall: Stall) -> bool:
 
 # A line that says of a parameter that it is an array, and of no tensor.
 _ARRAY = r"(?m)^(?![^\n]*[tT]ensor)[ \t]{{0,40}}{}[ \t]{{0,4}}[:(][^\n]{{0,80}}\b(?:[nN]um[pP]y|ndarray|np)\b"
+
+
+# How often an optimizer has stepped, as PyTorch's and those like them call it.
+_STEP = regex(r"(?:state_)?steps?(?:_t|_tensor)?")
+
+
+def _is_step_of_optimizer(model: File, stall: Stall) -> bool:
+    """`step_t.item()`, which an optimizer keeps on the host unless it is told to be capturable: there it reads nothing."""
+    return (
+        stall.sense == READ
+        and isinstance(stall.asked, (ast.Name, ast.Subscript))
+        and "capturable" in model.source.text
+        and any(map(_STEP.fullmatch, _called(stall.asked)))
+    )
+
+
+def _called(node: ast.expr) -> list[str]:
+    """`step_t`, and `step` of `state["step"]`."""
+    match node:
+        case ast.Name(id=name) | ast.Subscript(slice=ast.Constant(value=str() as name)):
+            return [name]
+    return []
 
 
 # -- words -------------------------------------------------------------------------------------------------------------

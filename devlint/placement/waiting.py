@@ -20,10 +20,10 @@ from devlint.signatures.answers.callees import Callee
 from devlint.signatures.answers.hosted import says_host
 from devlint.signatures.answers.hot import Hot, HotCode
 from devlint.signatures.answers.known import is_known
-from devlint.signatures.answers.main_path import follows_wait, is_minor
+from devlint.signatures.answers.main_path import follows_wait, has_cheaper_form, is_minor, leads_to_wait
 from devlint.signatures.answers.off_host import in_words
 from devlint.signatures.answers.roles import is_aside, is_compiled, is_in_loop, is_of_tool
-from devlint.signatures.answers.signs import is_of_loss, lacks_sign
+from devlint.signatures.answers.signs import count_read, is_of_loss, lacks_sign
 from devlint.signatures.answers.waits import Stall, stalls
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.waits import COPY, DECIDE, FLUSH, MADE, RACE, READ, SIZE, STAGED
@@ -107,18 +107,23 @@ def stalls_of(model: Waiting) -> list[HotStall]:
     """The stalls of a file's hot code, in reading order; a copy that races is told wherever it stands."""
     reader = model.reader
     guards = Guards(model)
-    waiting = sorted(stalls(reader, model.source), key=lambda s: (s.node.lineno, s.node.col_offset))
+    found = sorted(stalls(reader, model.source), key=lambda s: (s.node.lineno, s.node.col_offset))
+    waiting = [s for s in found if s.sense == RACE or not is_ruled_out(model, s)]
     if not waiting:
         return []
     hot = model.hot_code()
     waits = {id(stall.node) for stall in waiting if stall.sense not in (RACE, STAGED)}
     names = {stall.function.name for stall in waiting if stall.sense not in (RACE, STAGED)}
+    # Those that stay: sizes that only the values tell.
+    lasting = {id(s.node) for s in waiting if s.sense == SIZE and not has_cheaper_form(s)}
     # What was handed to functions and is waited for: whoever brings it to the host once mends the rest.
     handed: set[str] = set()
-    found = []
+    # What a function has read of what it has under a name of its own.
+    read: set[tuple[FunctionModel, str]] = set()
+    told: list[HotStall] = []
     for stall in waiting:
         if stall.sense == RACE:
-            found.append(_told(stall, "", (), 0))
+            told.append(_told(stall, "", (), 0))
         elif _makes_room(model, stall):
             continue
         elif (role := hot.of(stall.function)) is not None:
@@ -127,7 +132,7 @@ def stalls_of(model: Waiting) -> list[HotStall]:
             if stall.sense == MADE and is_compiled(stall.function):
                 # What is traced makes a constant of it.
                 continue
-            if guards.is_cold(stall.node) or is_ruled_out(model, stall):
+            if guards.is_cold(stall.node):
                 continue
             if role.once and not is_in_loop(model.source, stall.node):
                 continue
@@ -137,24 +142,28 @@ def stalls_of(model: Waiting) -> list[HotStall]:
                 minor = is_minor(model.project_reader, stall, role, model.project_gives) or follows_wait(
                     model.source, stall.node, waits, names
                 )
+                minor = minor or leads_to_wait(model.source, stall.node, lasting)
                 if not minor and (name := _handed(stall)):
                     minor = name in handed
                     handed.add(name)
+                if name := count_read(stall):
+                    minor = minor or (stall.function, name) in read
+                    read.add((stall.function, name))
                 minor = minor or _judges_data(model, stall) or lacks_sign(stall, by_role=True, calls=bool(role.calls))
                 way = tuple(_way(role))
                 often, loops = _often(model, stall, role), 1 + _loops(model, stall)
-                found.append(_told(stall, often, way, loops, minor=minor, by_role=True))
+                told.append(_told(stall, often, way, loops, minor=minor, by_role=True))
         elif (loop := model.hot_loop(stall.node)) is not None:
             if is_of_tool(model.source.path) or model.is_dead(stall.node):
                 continue
-            if is_left_on_host(model, stall, loop) or ends_answer(model, stall) or is_ruled_out(model, stall):
+            if is_left_on_host(model, stall, loop) or ends_answer(model, stall):
                 continue
             minor = loop.is_minor or is_aside(model.source.path) or is_known(stall)
             minor = minor or follows_wait(model.source, stall.node, waits, names)
             minor = minor or lacks_sign(stall, by_role=False, calls=bool(loop.path))
             way = (_loop(loop), *loop.path)
-            found.append(_told(stall, "at each step", way, model.loops_to(stall.node), minor=minor))
-    return _at_one_go(found)
+            told.append(_told(stall, "at each step", way, model.loops_to(stall.node), minor=minor))
+    return _at_one_go(told)
 
 
 def _judges_data(model: Waiting, stall: Stall) -> bool:

@@ -89,7 +89,7 @@ def is_kept_on_host(frame: Frame, option: Value) -> bool:
         return False
     root = str(place.name[0])
     return (
-        _comes_from_host(frame, root)
+        (frame.function is not None and _comes_from_host(frame.reader, frame.function, root))
         or _is_matched(frame, root)
         or is_made_on_host(frame, *map(str, place.name[:2]))
         or (root in _TIMES and is_made_on_host(frame, "self", ".timesteps"))
@@ -169,24 +169,28 @@ def _moved_along(node: ast.AST) -> Iterator[str]:
 _OWN_DEVICE = regex(r"self\.(?:\w{1,60}\.){0,4}_?device")
 
 
-def _comes_from_host(frame: Frame, parameter: str) -> bool:
-    """Whether each call of a function, and there are some, gives for a parameter what is on the host."""
-    if frame.function is None:
-        return False
-    given = [call.get(parameter) for _, call in frame.reader.given_to(frame.function)]
-    return bool(given) and all(value is not None and _is_on_host(frame, value) for value in given)
+def _comes_from_host(reader: Reading, function: FunctionModel, parameter: str, back: int = _MAX_BACK) -> bool:
+    """Whether each call of a function, and there are some, gives for a parameter what is on the host, or was given so itself."""
+    given = [(caller, call.get(parameter)) for caller, call in reader.given_to(function)] if back else []
+    return bool(given) and all(
+        value is not None and _is_on_host(reader, caller, value, back) for caller, value in given
+    )
 
 
-def _is_on_host(frame: Frame, value: Value) -> bool:
+def _is_on_host(reader: Reading, caller: FunctionModel | None, value: Value, back: int) -> bool:
     """Whether a value is a number, a tensor or an array on the host, or holds such ones; or one, or nothing at all."""
-    options = [o for _, o in leaves(value, frame.atoms) if o.kind is not CONSTANT]
-    return bool(options) and all(_is_hosted(frame, o) for o in options)
+    options = [o for _, o in leaves(value, reader.atoms) if o.kind is not CONSTANT]
+    return bool(options) and all(_is_hosted(reader, caller, o, back) for o in options)
 
 
-def _is_hosted(frame: Frame, option: Value) -> bool:
+def _is_hosted(reader: Reading, caller: FunctionModel | None, option: Value, back: int) -> bool:
     if option.kind is TUPLE:
-        return all(isinstance(p, Value) and (p.kind is CONSTANT or _is_on_host(frame, p)) for p in option.parts)
-    return option.kind in (ARRAY, NUMBER) or (option.kind in _TENSORS and option.place == HOST)
+        parts = [p for p in option.parts if not isinstance(p, Value) or p.kind is not CONSTANT]
+        return all(isinstance(p, Value) and _is_on_host(reader, caller, p, back) for p in parts)
+    if option.kind in (ARRAY, NUMBER) or (option.kind in _TENSORS and option.place == HOST):
+        return True
+    root = _root(option.place) if option.kind in _TENSORS else None
+    return root is not None and caller is not None and _comes_from_host(reader, caller, root, back - 1)
 
 
 _TENSORS = (TENSOR, BATCH, UNKNOWN)

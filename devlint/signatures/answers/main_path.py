@@ -37,11 +37,13 @@ def is_minor(reader: Reader, stall: Stall, hot: Hot, gives: Gives) -> bool:
         return True
     if is_known(stall) or any(_is_said_to_be_rare(f) for f in (stall.function, hot.root)):
         return True
+    if _is_taken_back(stall) or _is_number_without(stall, gives) or _is_way_of_few(hot.root):
+        return True
     way = [(stall.function.source, stall.node), *reversed(hot.calls)]
     return (
-        not _has_cheaper_form(stall)
+        not has_cheaper_form(stall)
         or _is_once_an_answer(way)
-        or (not any(_is_in_steps(source, node) for source, node in way) and _is_once(hot))
+        or (not any(_is_in_steps(source, node) for source, node in way) and (_is_once(hot) or _is_of_request(stall)))
         or not all(is_straight(source, node, gives) for source, node in way)
         or not _is_called(reader, hot.root)
         or _learns_nowhere(reader, stall, hot)
@@ -106,6 +108,43 @@ def _learns_nowhere(reader: Reader, stall: Stall, hot: Hot) -> bool:
 def _is_meant(stall: Stall) -> bool:
     """Whether a function stands for PyTorch's own that waits, or what is collected is the host's."""
     return stall.sense == FLUSH and (_FLUSHING.search(stall.function.name) is not None or stall.name == "gc.collect")
+
+
+def _is_taken_back(stall: Stall) -> bool:
+    """`x = x.to(device)`, `x = layer(x)`, `x = x.to(host)`: whoever brings a part there for so long has no room for it."""
+    match stall.sense, stall.asked:
+        case (kind, ast.Name(id=name)) if kind == COPY:
+            source = stall.function.source
+            return any(_brings(s, name) for s in source.before(source.statement_of(stall.node)))
+    return False
+
+
+def _brings(statement: ast.stmt, name: str) -> bool:
+    """`x = x.to(device)`, `x = x.cuda()`."""
+    match statement:
+        case ast.Assign(
+            targets=[ast.Name(id=to)],
+            value=ast.Call(func=ast.Attribute(value=ast.Name(id=of), attr="to" | "cuda"), args=[*given]),
+        ):
+            named = not given or (isinstance(given[0], (ast.Name, ast.Attribute)) and "device" in last_name(given[0]))
+            return to == of == name and named
+    return False
+
+
+def _is_number_without(stall: Stall, gives: Gives) -> bool:
+    """`loss = 0.0`, `if self.weight > 0: loss = self.loss_of(x)`, `loss > 0.0`: a number, unless an option asks for more."""
+    root = stall.asked.left if isinstance(stall.asked, ast.Compare) else stall.asked
+    given = stall.function.assigned.get(root.id, []) if isinstance(root, ast.Name) else []
+    left = [v for v in given if not (isinstance(v, ast.Constant) and isinstance(v.value, (int, float)))]
+    return 0 < len(left) < len(given) and not any(is_straight(stall.function.source, v, gives) for v in left)
+
+
+# Classes of positions beyond those that a model was trained for, which a setting asks for.
+_OF_FEW = regex(r"\w{0,60}(?:DynamicNTK|LinearScaling|LongRope|Yarn)\w{0,60}")
+
+
+def _is_way_of_few(root: FunctionModel) -> bool:
+    return root.cls is not None and _OF_FEW.fullmatch(root.cls.name) is not None
 
 
 # What somebody looks at or listens to, decoded once for all of it.
@@ -201,7 +240,7 @@ _OF_REQUEST = regex(
 _STAGES = regex(r"(?:^|/)stages/")
 # Classes that take in what a request brings, or that judge what came of it.
 _AT_THE_ENDS = regex(
-    r"\w{0,60}(?:Spectrogram|MelSpec|STFT|LPIPS|Codebook|Quantizer|VectorQuant|Speaker|Metric)\w{0,60}"
+    r"\w{0,60}(?:Spectrogram|MelSpec|STFT|LPIPS|Codebook|Quantizer|VectorQuant|Speaker|Metric|Front_?[eE]nd)\w{0,60}"
 )
 
 
@@ -217,6 +256,11 @@ def _is_once(hot: Hot) -> bool:
     if _AT_THE_ENDS.fullmatch(root.cls.name) is not None or _is_node(root.cls, root.name):
         return True
     return root.name == "__call__" and (not _wraps(root.cls) or _goes_all_the_way(root))
+
+
+def _is_of_request(stall: Stall) -> bool:
+    """Whether the function that waits takes in what a request brings, or makes what it gets, by its name."""
+    return _OF_REQUEST.search(stall.function.name) is not None
 
 
 def _is_node(cls: ast.ClassDef, method: str) -> bool:
@@ -264,9 +308,20 @@ def _is_once_an_answer(way: Sequence[tuple[SourceModule, ast.AST]]) -> bool:
     return False
 
 
+# What the loop that makes a picture or a sound goes over.
+_SAMPLING = regex(r"(?i)timesteps|sigmas|(?:num|n|diffusion|sampling|inference|denoising)_steps")
+
+
 def _makes_all(function: FunctionModel) -> bool:
-    """Whether a function is told how long an answer gets, and is no module's step."""
-    return function.name not in ("forward", "step") and any(_OF_LENGTH.fullmatch(p.arg) for p in function.parameters)
+    """Whether a function is told how long an answer gets, or goes through all steps itself, and is no module's step."""
+    if function.name in ("forward", "step"):
+        return False
+    return any(_OF_LENGTH.fullmatch(p.arg) for p in function.parameters) or any(
+        isinstance(n, ast.For)
+        and _SAMPLING.search(ast.unparse(n.iter)) is not None
+        and any(isinstance(inner, ast.Call) for s in n.body for inner in ast.walk(s))
+        for n in function.nodes
+    )
 
 
 _MAKING = regex(r"_?(?:sample|generate|infer|inference|predict|synthesi[sz]e)(?:_\w{1,60})?")
@@ -450,7 +505,7 @@ def _types(node: ast.expr) -> set[str]:
 # -- at what price -----------------------------------------------------------------------------------------------------
 
 
-def _has_cheaper_form(stall: Stall) -> bool:
+def has_cheaper_form(stall: Stall) -> bool:
     """Whether something says as much without waiting: of sizes that only the values tell, nothing does."""
     if stall.sense != SIZE:
         return True
@@ -505,24 +560,51 @@ def follows_wait(source: SourceModule, node: ast.AST, waits: Collection[int], wa
     if any(id(n) in waits for n in ast.walk(node) if n is not node):
         return True
     for earlier in reversed(source.before(source.statement_of(node))):
-        if isinstance(earlier, ast.If) and isinstance(earlier.body[-1], ast.Return) and not earlier.orelse:
-            # `if start < least: return x`: whoever comes by has waited.
-            if any(id(n) in waits for n in ast.walk(earlier.test)):
-                return True
-            if any(isinstance(n, ast.Call) and _queues_much(n.func) for n in ast.walk(earlier.test)):
+        inner = list(ast.walk(earlier))
+        if isinstance(earlier, ast.If):
+            leaves = isinstance(earlier.body[-1], _LEAVING) and not earlier.orelse
+            asked = list(ast.walk(earlier.test))
+            if any(id(n) in waits for n in asked):
+                # `if start < least: return x`: whoever comes by has waited.
+                return leaves or not _queue_much(inner)
+            if not leaves or _queue_much(asked):
                 return False
             continue
+        if isinstance(earlier, (ast.For, ast.While)):
+            # Its last pass has waited.
+            return any(id(n) in waits for n in inner) and not _queue_much(inner)
         if hasattr(earlier, "body"):
             return False
-        inner = list(ast.walk(earlier))
         if any(id(n) in waits for n in inner):
             return True
         called = [n for n in inner if isinstance(n, ast.Call)]
         if any(last_name(n.func) in waiting and _is_own(n.func) for n in called):
             return True
-        if any(_queues_much(n.func) for n in called):
+        if _queue_much(inner):
             return False
     return False
+
+
+_LEAVING = (ast.Return, ast.Continue, ast.Break, ast.Raise)
+
+
+def leads_to_wait(source: SourceModule, node: ast.AST, lasting: Collection[int]) -> bool:
+    """Whether a wait comes right before one that stays (`lasting`, by its id): without it, the host waits there as long."""
+    statement = source.statement_of(node)
+    for later in (statement, *source.after(statement)):
+        if hasattr(later, "body"):
+            return False
+        inner = list(ast.walk(later))
+        if any(id(n) in lasting and n is not node for n in inner):
+            return True
+        if later is not statement and _queue_much(inner):
+            return False
+    return False
+
+
+def _queue_much(nodes: Sequence[ast.AST]) -> bool:
+    """Whether one of some nodes calls what may be a module, or a function of the project."""
+    return any(isinstance(n, ast.Call) and _queues_much(n.func) for n in nodes)
 
 
 def _is_own(function: ast.expr) -> bool:

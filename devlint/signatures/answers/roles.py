@@ -82,7 +82,7 @@ _NOT_COLD = regex(
     r"log_?probs?\w{0,60}|logps?\w{0,60}|\w{0,60}loss\w{0,60}|set_?timesteps_never|to_kernel\w{0,60}|(?:make|create)_(?:\w{1,60}_)?mask\w{0,60}|pack_(?:seq|inputs?|tokens?)\w{0,60}|\w{0,60}attention_mask\w{0,60}|from_unscaled\w{0,60}"
 )
 _COLD_CLASSES = regex(
-    r"(?i).{0,60}(?:Dataset|Collat\w{0,60}|Tokenizer|TestCase|Tests?|Reader|Loader|Recorder|Config|DataModule|Checkpoint\w{0,60}|Exporter|Calibrator|Converter|Profiler|Processor|ImageProcessor|FeatureExtractor|Featuri[sz]er|Every_?N\w{0,60}|For(?:AOTI|Export|ONNX|Tracing))"
+    r"(?i).{0,60}(?:Dataset|Collat\w{0,60}|Tokenizer|TestCase|Tests?|Reader|Loader|Recorder|Config|DataModule|Checkpoint\w{0,60}|Exporter|Calibrator|Converter|Profiler|Processor|ImageProcessor|FeatureExtractor|Featuri[sz]er|Every_?N\w{0,60}|(?:For(?:AOTI|ONNX|Tracing)|Export))"
 )
 _COLD_FILES = regex(
     r"(?:^|/)(?:tests?|testing|(?:\w{1,60}_)?tracers?|debug\w{0,60}|visuali[sz]\w{0,60}|profil\w{0,60}|datasets?|preprocess\w{0,60}|(?:\w{1,60}_)?benchmarks?|calib\w{0,60}|export|docs?|tools|scripts|configs?|checkpoint\w{0,60}|conversion|convert\w{0,60})/|(?:^|/)(?:test_|conftest|setup\.|benchmark|(?:(?:image_|video_)?processing|feature_extraction|tokenization)_|convert_|export(?:er)?[_.]|onnx_|preprocess|naive|reference)[^/]*$|(?:_test|_tests|_benchmark|_bench|_legacy|_onnx|_export|_demo|_gradio)\.py$|(?:^|/)(?:gradio|web_?ui|web_?demo|demo)[^/]*$|(?:^|/)tpu_[^/]*$"
@@ -322,7 +322,7 @@ def _head(source: SourceModule) -> str:
 
 # Folders of what is kept for those who use it still, and of what shows how to.
 _ASIDE = regex(
-    r"(?:^|/)(?:legacy|deprecated|obsolete|archive|old|standalone|demos?|demo_\w{1,60}|\w{1,60}_demo|gradio\w{0,60})/|(?:^|/)examples?/examples?(?:_\w{1,60})?\.py$"
+    r"(?:^|/)(?:legacy|deprecated|obsolete|archive|old|standalone|demos?|demo_\w{1,60}|\w{1,60}_demo|gradio\w{0,60})/|(?:^|/)examples?/examples?(?:_\w{1,60})?\.py$|\w_(?:old|deprecated|backup|bak)\.py$"
 )
 
 

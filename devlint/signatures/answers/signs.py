@@ -44,6 +44,9 @@ def lacks_sign(stall: Stall, *, by_role: bool, calls: bool) -> bool:
         return calls
     if stall.sense not in _BY_ROLE or stall.certain or _is_there(stall):
         return False
+    if stall.also_on_host:
+        # Whoever has it on the host on one way wants it there.
+        return True
     kind = _kind(stall)
     if by_role:
         return kind not in _BY_ROLE[stall.sense]
@@ -62,6 +65,23 @@ def _is_there(stall: Stall) -> bool:
 def is_of_loss(asked: ast.expr) -> bool:
     """Whether an expression is called a loss."""
     return _named({*_names(asked)}) == "loss"
+
+
+def count_read(stall: Stall) -> str:
+    """The name of lengths, or of places, that are read, where the function gives it one value: one copy of them serves all its reads."""
+    asked = stall.asked
+    while isinstance(asked, (ast.Subscript, ast.Call)):
+        match asked:
+            case (
+                ast.Subscript(value=inner)
+                | ast.Call(func=ast.Attribute(value=inner, attr="max" | "min" | "item"), args=[])
+            ):
+                asked = inner
+            case _:
+                return ""
+    if stall.sense != READ or not isinstance(asked, ast.Name) or len(stall.function.assigned.get(asked.id, ())) > 1:
+        return ""
+    return asked.id if _named({asked.id}) in ("size", "count", "index") else ""
 
 
 def _kind(stall: Stall) -> str:

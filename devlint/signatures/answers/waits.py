@@ -16,6 +16,7 @@ from devlint.signatures.state.outcome import Wait
 from devlint.signatures.state.waits import COPY, DECIDE, FLUSH, MADE, RACE, READ, SIZE, STAGED, TEXT
 from devlint.signatures.values.values import (
     ARRAY,
+    BATCH,
     CONSTANT,
     HOST,
     LIST,
@@ -52,6 +53,8 @@ class Stall:
     supposed: bool = False
     # The parameters that have to be tensors for it: whoever gives numbers doesn't wait.
     of_tensors: frozenset[str] = frozenset()
+    # On another way the function brings it to the host itself, or makes it there.
+    also_on_host: bool = False
 
     @property
     def trail(self) -> tuple[Step, ...]:
@@ -103,6 +106,7 @@ def _judged(reader: Reader, frame: Frame, wait: Wait) -> Stall | None:
         use,
         supposed and wait.sense != FLUSH,
         _have_to_be_tensors(frame, wait),
+        any(o.kind in (TENSOR, BATCH, UNKNOWN) and o.place == HOST for _, o in leaves(wait.value, atoms)),
     )
 
 
@@ -161,12 +165,30 @@ def _counts_by_name(node: ast.expr) -> bool:
 def _read(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None:
     if (_is_count(frame, wait.asked) or _counts_by_name(wait.asked)) and not wait.value.place.off_host:
         return None
+    if _is_kept_by_others(reader, frame, wait):
+        return None
     sure = wait.name == "item" or (
         _looks_like_tensor(frame, wait.asked) if wait.name == "tolist" else _is_reduced(frame, wait.asked)
     )
     told = on_accelerator(frame, wait.asked, wait.value, surely_tensor=sure)
     # Whoever counts up to something has a number, unless more than its arithmetic says otherwise.
     return None if told is not None and wait.name == "range" and told[0].kind is UNKNOWN and not sure else told
+
+
+def _is_kept_by_others(reader: Reader, frame: Frame, wait: Wait) -> bool:
+    """`cache.length.item()`, where the project makes `length_data = torch.zeros(4, device="cpu")`: the cache's lengths are views of that."""
+    match wait.asked:
+        case ast.Attribute(attr=name) if not wait.value.place.off_host and len(name) > _SHORT:
+            made = _MADE_FOR_HOST.format(re.escape(name))
+            return reader.project_uses(frame.source, made) or re.search(made, frame.source.text) is not None
+    return False
+
+
+# Attributes with names of fewer letters are of many things.
+_SHORT = 6
+_MADE_FOR_HOST = (
+    r"\b{}\w{{0,12}} = torch\.\w{{1,12}}\((?:[^()]|\([^()]{{0,60}}\)){{0,160}}?device=(?:torch\.device\()?[\"']cpu[\"']"
+)
 
 
 # Methods of tensors and of arrays, and of nothing else.

@@ -12,7 +12,13 @@ from devlint.facts import calls_in, is_test, last_name, own_nodes
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.checkpoints.contents import asks_for_numbers, is_of_checkpoint, is_of_data
-from devlint_rules.checkpoints.hopeless import is_of_pattern, loads_what_wraps
+from devlint_rules.checkpoints.hopeless import (
+    brings_scripts,
+    is_of_pattern,
+    is_whole_model,
+    loads_what_wraps,
+    may_be_refused,
+)
 from devlint_rules.checkpoints.origins import DOWNLOADS, is_own
 from devlint_rules.checkpoints.provided import is_provided_for, is_tried_again
 from devlint_rules.checkpoints.readers import (
@@ -79,8 +85,9 @@ class LoadWithoutMapLocation(Rule):
     functions that it is handed to: it is copied by `load_state_dict`, moved, or read as a number. What is given is
     `"cpu"`, or the `device` that the code around has chosen and uses itself. Not offered for a
     `load_state_dict` that keeps what it is given, as that of a moving average may, for a best result that may be a tensor, nor where
-    the function fails in any case, or the file's name still has its placeholder (`"net_%d.pth"`). All loads of a function, a class or a program are mended, and the
-    same load in other functions, or none is.
+    the function fails in any case, where a library's modules load what they hold in their own way (e3nn's), or where the file's name still has its placeholder (`"net_%d.pth"`). All loads of a function, a class or a program are mended, and the
+    same load in other functions, or none is. A suggestion where a module itself is loaded and no `weights_only` is given: since PyTorch
+    2.6 such a load is refused, wherever it goes.
 
     ## References
     - [torch.load](https://docs.pytorch.org/docs/stable/generated/torch.load.html)
@@ -97,7 +104,7 @@ class LoadWithoutMapLocation(Rule):
         before='import torch\ntorch.save(torch.nn.Linear(2, 2).to("cuda").state_dict(), "checkpoint.pt")\n',
         without_accelerator=True,
     )
-    fix = "S/U"
+    fix = "S/U/D"
     mends_minor = True
 
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
@@ -142,6 +149,8 @@ class LoadWithoutMapLocation(Rule):
             return
         is_told = straight or first > 0 or (is_of_checkpoint(found, facts) and not asks_for_numbers(found, facts))
         bound = facts.model.is_bound_before("device", found)
+        is_whole = not straight and not first and is_whole_model(found, facts)
+        is_out_of_reach = is_whole and brings_scripts(facts)
         fixed = first or (
             may_be_mended(found, facts)
             and not is_tried_again(found, facts)
@@ -149,6 +158,7 @@ class LoadWithoutMapLocation(Rule):
             and not loads_what_wraps(found, facts)
             and not stays_half_done(found, facts)
             and not _is_of_optimizer(found, facts)
+            and not is_out_of_reach
         )
         moving = _moved_at_once(found, facts) if not first else None
         where = "device" if bound and _is_chosen_here(found, facts) and not _is_made_smaller(found, facts) else '"cpu"'
@@ -169,7 +179,7 @@ class LoadWithoutMapLocation(Rule):
             if not fixed
             else Change(
                 f"add `{location}={where}`",
-                "safe" if straight else "unsafe",
+                "safe" if straight else "display" if is_whole and may_be_refused(found) else "unsafe",
                 edits=(
                     *(
                         facts.with_argument(load, f"{location}={where}")
@@ -180,6 +190,7 @@ class LoadWithoutMapLocation(Rule):
             ),
             # Of what nothing at all is known may be anything: whoever asks for this rule is told.
             minor=not is_told
+            or is_out_of_reach
             or has_device(found, facts)
             or facts.model.is_unused(found)
             or is_of_no_program(found, facts)

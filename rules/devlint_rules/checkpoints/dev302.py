@@ -52,8 +52,9 @@ class WrappedStateDict(Rule):
     ```
 
     ## Fix safety
-    Safe: no code of the project loads the file into a wrapper. Checkpoints that were written before keep their keys. Not
-    offered where another file of the project loads any, since a wrapper may be what it loads into.
+    Unsafe: no code of the project loads the file into a wrapper, but checkpoints that were written before keep their keys. A
+    suggestion where nothing of the project loads any: whoever does it elsewhere may have wrapped the model. Not
+    offered where another file of the project loads some, since a wrapper may be what it loads into.
 
     ## References
     - [Saving torch.nn.DataParallel models](https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html)
@@ -65,7 +66,7 @@ class WrappedStateDict(Rule):
     name = "wrapped-state-dict"
     trigger = r"\.state_dict\s*\(\s*\)"
     effect = Effect(holds="all(key.startswith('module.') for key in keys)")
-    fix = "S"
+    fix = "U/D"
 
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
         model.ensure(unit.scope)
@@ -98,7 +99,9 @@ class WrappedStateDict(Rule):
             change=None
             if facts.model.texts_match(_LOADS, elsewhere=True)
             else Change(
-                "save the wrapped model's own state", "safe", ((node.func, node.func.with_changes(value=model)),)
+                "save the wrapped model's own state",
+                "unsafe" if any(_loads_model(call) for call in facts.model.calls("load_state_dict")) else "display",
+                ((node.func, node.func.with_changes(value=model)),),
             ),
         )
 
@@ -139,15 +142,19 @@ def _is_given_to_a_loader(state_dict: ast.expr, facts: Facts) -> bool:
 _LOADER = regex(r"(?i)(?:load|resume|restore)\w{0,40}$")
 
 
+def _loads_model(call: ast.Call) -> bool:
+    """Whether a `load_state_dict` is one of a model's, going by the name of its owner."""
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else call
+    name = ast.unparse(owner).rsplit(".", 1)[-1].lower()
+    return not any(word in name for word in ("optim", "sched", "scaler", "opt_"))
+
+
 def _may_load_into_wrapper(call: ast.Call, facts: Facts) -> bool:
     """A wrapper, or something of which it isn't known that it is none."""
     if not isinstance(call.func, ast.Attribute):
         return False
     owner = call.func.value
-    name = ast.unparse(owner).rsplit(".", 1)[-1].lower()
-    if any(word in name for word in ("optim", "sched", "scaler", "opt_")):
-        return False
-    if facts.model.is_unused(call):
+    if not _loads_model(call) or facts.model.is_unused(call):
         return False
     options = [v for _, v in facts.model.value(owner).alternatives()]
     return any(v.kind is Kind.WRAPPER or v.kind is Kind.UNKNOWN or (v.is_module and v.likely) for v in options)

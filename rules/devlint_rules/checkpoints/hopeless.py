@@ -6,7 +6,9 @@ import ast
 from typing import TYPE_CHECKING
 
 from devlint.facts import own_nodes
+from devlint.knowledge.ecosystem import SCRIPTED_IN_PICKLES
 from devlint.lazy import regex
+from devlint_rules.checkpoints.uses import uses_of
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -40,6 +42,55 @@ def loads_what_wraps(call: ast.Call, facts: Facts) -> bool:
     parts = [n for n in reads if _is_part(n, facts)]
     wholes = [n for n in reads if _is_loaded_whole(n, facts)]
     return any(_conditions(part, facts) <= _conditions(whole, facts) for part in parts for whole in wholes)
+
+
+def is_whole_model(call: ast.Call, facts: Facts) -> bool:
+    """Whether a file holds a module itself rather than its state: `torch.load(path).eval()`, `x["model"].state_dict()`."""
+    return any(_is_asked_as_module(use, facts) for use in uses_of(call, facts))
+
+
+def _is_asked_as_module(use: ast.expr, facts: Facts) -> bool:
+    child: ast.AST = use
+    moved = False
+    for parent in facts.model.ancestors(use):
+        match parent:
+            case ast.Subscript(value=value, slice=ast.Constant()) if value is child:
+                pass
+            case ast.Attribute(attr=attr):
+                if attr in _OF_MODULES:
+                    return True
+                if attr not in _MOVING:
+                    return False
+                moved = True
+            case ast.Call(func=func) if func is child:
+                if not isinstance(child, ast.Attribute):
+                    # It is called itself.
+                    return True
+            case _:
+                # A tensor that is moved stays where it was.
+                return moved and isinstance(parent, ast.Expr)
+        child = parent
+    return False
+
+
+# What only modules are asked for.
+_OF_MODULES = frozenset(
+    {"eval", "train", "state_dict", "parameters", "named_parameters", "modules", "children", "zero_grad"}
+)
+_MOVING = frozenset({"to", "cuda", "cpu", "half", "float", "double"})
+
+
+def may_be_refused(call: ast.Call) -> bool:
+    """Whether nothing says that classes may be unpickled: since PyTorch 2.6, `torch.load` refuses these by default."""
+    return all(k.arg != "weights_only" for k in call.keywords)
+
+
+def brings_scripts(facts: Facts) -> bool:
+    """Whether a project uses a library whose modules load what they hold in a way of their own, which `map_location` doesn't reach."""
+    return any(
+        facts.model.texts_match(rf"(?m)^[ \t]*(?:import|from)[ \t]+{name}\b", elsewhere=True)
+        for name in SCRIPTED_IN_PICKLES
+    )
 
 
 def _is_part(name: ast.Name, facts: Facts) -> bool:

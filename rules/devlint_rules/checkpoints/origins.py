@@ -32,9 +32,7 @@ def is_own(call: ast.Call, first: int, facts: Facts) -> bool:
         return True
     if is_cache(call, file, facts) or _ships_with_the_code(file, facts) or _is_published(call, file, facts):
         return True
-    if _is_saved_from_host(facts) or _is_saved_from_host_elsewhere(facts) or _is_of_rank(file, facts):
-        return True
-    if is_written_from_host(call, file, texts_in([file, *values_of(file, facts)]), facts):
+    if _is_of_rank(file, facts) or is_written_from_host(call, file, texts_in([file, *values_of(file, facts)]), facts):
         return True
     return _is_written_before(call, file, facts) or _is_on_the_host(file, facts)
 
@@ -368,62 +366,6 @@ def _calls_of(names: Collection[str], facts: Facts) -> Iterator[ast.Call]:
     source = facts.model.source
     for unit in units_at(source, sorted({line for name in names for line in source.called_on(name)})):
         yield from (n for n in calls_in(unit.node) if last_name(n.func) in names)
-
-
-_TO_HOST = ".cpu()"
-
-
-def _is_saved_from_host(facts: Facts) -> bool:
-    """All that the same file of code saves was copied to the host before."""
-    if _TO_HOST not in facts.text.text:
-        return False
-    others = {c for c in _calls_of({"save"}, facts) if c.args and not _saves_from_host(c, facts)}
-    # Most often the text alone says that this is no such file: to tell what a name is has a function modelled.
-    if any(ast.unparse(call.func) == "torch.save" for call in others):
-        return False
-    saves = [c for c in facts.model.calls("save") if c.args and facts.model.qualified(c.func) == "torch.save"]
-    return bool(saves) and others.isdisjoint(saves)
-
-
-def _saves_from_host(save: ast.Call, facts: Facts) -> bool:
-    saved = save.args[0]
-    return _is_copied_to_host(saved, facts) or _is_moved_to_host(saved, save, facts)
-
-
-# `state_dict[key] = param.cpu()`, and some lines on, `torch.save(`; or `model.cpu()` right before it.
-_SAVED_FROM_HOST = (
-    r"\w{1,60}\[\w{1,60}\] = \w{1,60}(?:\.detach\(\))?\.cpu\(\)\n(?:[^\n]{0,200}\n){0,12}[^\n]{0,200}\btorch\.save\("
-    r"|\n[ \t]{1,40}[\w.\[\]'\"]{1,60}\.cpu\(\)\n[ \t]{1,40}torch\.save\("
-    # A function that is called so copies a whole state: `state_dict = utils.move_to_cpu(trainer.state_dict())`.
-    r"|\bstate\w{0,20} = (?:\w{1,40}\.)?(?:\w{1,40}_)?to_cpu\("
-)
-
-
-def _is_saved_from_host_elsewhere(facts: Facts) -> bool:
-    """Where a file of code saves nothing, another of the project copies what it saves to the host, part by part."""
-    return "torch.save(" not in facts.text.text and facts.model.texts_match(_SAVED_FROM_HOST, elsewhere=True)
-
-
-def _is_moved_to_host(saved: ast.expr, save: ast.Call, facts: Facts) -> bool:
-    """Whether the module that is saved, or whose state is, was moved to the host some lines before: `model.cpu()`."""
-    text = ast.unparse(saved)
-    for node in own_nodes(facts.model.enclosing_scope(save)):
-        match node:
-            case ast.Expr(value=ast.Call(func=ast.Attribute(value=owner, attr="cpu"), args=[])):
-                if 0 < save.lineno - node.lineno <= _LINES_BETWEEN and ast.unparse(owner) in (
-                    text,
-                    text.split(".state_dict")[0],
-                ):
-                    return True
-    return False
-
-
-_LINES_BETWEEN = 3
-
-
-def _is_copied_to_host(saved: ast.expr, facts: Facts) -> bool:
-    values = list(facts.model.assigned_values(saved)) if isinstance(saved, ast.Name) else [saved]
-    return bool(values) and all(_TO_HOST in ast.unparse(v) for v in values)
 
 
 # -- what others wrote -------------------------------------------------------------------------------------------------

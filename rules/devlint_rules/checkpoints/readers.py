@@ -175,8 +175,7 @@ def is_of_no_call(call: ast.Call, facts: Facts) -> bool:
     """
     scope = facts.model.enclosing_scope(call)
     if isinstance(scope, ast.FunctionDef) and scope in facts.model.source.tree.body:
-        is_program = "." not in facts.model.source.name and re.search(_PROGRAM, facts.text.text) is not None
-        return is_program and _is_named_once(scope, facts.model)
+        return _is_program(facts) and _is_named_once(scope, facts.model)
     around = next(facts.model.ancestors(scope), None)
     if not isinstance(scope, ast.FunctionDef) or not isinstance(around, ast.ClassDef) or scope.name.startswith("__"):
         return False
@@ -187,6 +186,18 @@ def is_of_no_call(call: ast.Call, facts: Facts) -> bool:
         re.search(called, facts.text.text) is None
         and facts.model.texts_match(_PROGRAM, elsewhere=True)
         and not facts.model.texts_match(called, elsewhere=True)
+    )
+
+
+def _is_program(facts: Facts) -> bool:
+    """Whether a file is run rather than imported: it asks for its name, or its top level calls a function that it defines."""
+    source = facts.model.source
+    if "." in source.name or source.is_package:
+        return False
+    own = {s.name for s in source.tree.body if isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef))}
+    doing = (s for s in source.tree.body if isinstance(s, (ast.Expr, ast.With, ast.For, ast.If, ast.Try)))
+    return re.search(_PROGRAM, facts.text.text) is not None or any(
+        isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in own for s in doing for n in walk(s)
     )
 
 
@@ -230,16 +241,38 @@ _PLACES = (
 
 
 def _is_of_files_for_cuda(model: PlacementModel, call: ast.Call) -> bool:
-    """Whether the file of a load, and those that call its function, speak of no other place than that of `.cuda()`."""
+    """Whether the file of a load, and those that call its function, speak of no other place than that of `.cuda()` and `torch.cuda`."""
     scope = model.enclosing_scope(call)
     calls = model.calls_in_sight(scope) if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)) else []
-    own = model.source.without_comments
-    users = [file.source.without_comments for file, _ in calls] or [own]
-    elsewhere = (_PLACES, _FLAGGED)
-    spoken = any(re.search(pattern, text) for pattern in elsewhere for text in (own, *users))
-    return all(".cuda(" in text for text in users) and not spoken
+    users = [file for file, _ in calls] or [model]
+    spoken = any(re.search(pattern, _said(file)) for pattern in (_PLACES, _FLAGGED) for file in (model, *users))
+    return all(".cuda" in file.source.without_comments for file in users) and not spoken
 
 
+def _said(model: PlacementModel) -> str:
+    """What a file says, without what says nothing of where its program runs: other loads, and a `device` that is CUDA's wherever it is set."""
+    text = _ELSEWHERE.sub("", model.source.without_comments)
+    named = [n for n in walk(model.source.tree) if isinstance(n, ast.arg) and n.arg == "device"]
+    given = [] if named else _given_to_device(model.source.tree)
+    is_cuda = bool(given) and all(_CUDA.fullmatch(ast.unparse(value)) for value in given)
+    return _DEVICE.sub("", text) if is_cuda else text
+
+
+def _given_to_device(tree: ast.Module) -> list[ast.expr]:
+    return [
+        n.value
+        for n in walk(tree)
+        if isinstance(n, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "device" for t in n.targets)
+    ]
+
+
+_DEVICE = regex(r"(?:\btorch\.|(?<![.\w]))device\b")
+
+
+# Where other loads go to, and whether there is a library.
+_ELSEWHERE = regex(
+    r"(?s)\b(?:dist|distributed)\.is_available|\bmap_location ?= ?(?:torch\.device\()?['\"]cpu['\"]|\bload\([^=]{0,120}?,\s{0,40}['\"]cpu['\"]\)"
+)
 # `if args.cuda:`, `x.cuda() if use_gpu else x`
 _FLAGGED = r"(?i)\b(?:if|and|or|not)\b[^\n]{0,80}(?:cuda|[cg]pu)"
 
@@ -278,10 +311,31 @@ _ENDING = frozenset({"exit", "_exit", "quit"})
 def _is_published(model: PlacementModel, call: ast.Call) -> bool:
     """Whether a call downloads what somebody published, or what it loads is what its function otherwise downloads."""
     calls = [n for n in own_nodes(model.enclosing_scope(call)) if isinstance(n, ast.Call)]
-    if any(last_name(n.func) in _DOWNLOADING for n in (call, *calls)):
+    if any(_DOWNLOADING.fullmatch(last_name(n.func)) for n in (call, *calls)):
         return True
     path = ast.unparse(call.args[0]) if call.args else ""
-    return bool(path) and any(_fetches(n, path) for n in own_nodes(model.enclosing_scope(call)))
+    if not path:
+        return False
+    return any(_fetches(n, path) for n in own_nodes(model.enclosing_scope(call))) or _is_address_by_default(model, call)
+
+
+def _is_address_by_default(model: PlacementModel, call: ast.Call) -> bool:
+    """Whether a parameter's default says where on the net the file is: `path="https://..."`, also of what it is opened with."""
+    scope = model.enclosing_scope(call)
+    if not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return False
+    entered = {
+        i.optional_vars.id: i.context_expr
+        for n in own_nodes(scope)
+        if isinstance(n, ast.With)
+        for i in n.items
+        if isinstance(i.optional_vars, ast.Name)
+    }
+    file = call.args[0]
+    opened = entered.get(file.id) if isinstance(file, ast.Name) else None
+    named = {n.id for part in (file, opened) if part is not None for n in ast.walk(part) if isinstance(n, ast.Name)}
+    defaults = model.source.function_at(scope).defaults
+    return any("://" in ast.unparse(value) for name, value in defaults.items() if name in named)
 
 
 def _fetches(node: ast.AST, path: str) -> bool:
@@ -305,7 +359,7 @@ def is_of_base(call: ast.Call) -> bool:
 _OF_BASES = regex(
     r"(?i)(?:\w{1,20}_)?(?:base_?net|vgg_?(?:\d\d)?|resnet_?\d{2,3}|imagenet)(?:_(?:path|file|weights?|model|pretrained))?"
 )
-_DOWNLOADING = frozenset({"load_state_dict_from_url", "load_url", "download_url_to_file", "hf_hub_download"})
+_DOWNLOADING = regex(r"load_state_dict_from_url|load_url|hf_hub_download|_?download(?:_\w{1,40})?")
 
 
 def _is_met(model: PlacementModel, node: ast.AST, asked: Asked, depth: int = 0) -> bool:

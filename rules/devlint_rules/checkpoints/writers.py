@@ -35,6 +35,8 @@ def is_written_from_host(call: ast.Call, file: ast.expr, texts: list[str], facts
     named = {text.rpartition("/")[2] for text in (*texts, *_by_default(file, facts)) if _FILE_NAME.search(text)}
     reading = _Reading(named, frozenset(keys), ast.unparse(file))
     own = list(_writes_in(facts.model))
+    if _is_saved_from_host(named, own, facts):
+        return True
     found = [w for w in own if reading.may_be_from(w)]
     for model in facts.model.files_matching(reading.pattern) if reading.pattern else ():
         found += (w for w in _writes_in(model) if reading.may_be_from(w))
@@ -47,6 +49,26 @@ def is_written_from_host(call: ast.Call, file: ast.expr, texts: list[str], facts
     if found and all(_is_on_host(w.value, w) for w in found):
         return True
     return not named and _writes_from_host_alone(own, facts)
+
+
+def _is_saved_from_host(named: set[str], own: list[Write], facts: Facts) -> bool:
+    """Whether all that the same file of code saves comes from the host, some of it copied there.
+
+    Where it saves nothing, and nothing says which file it reads: all that another one saves.
+    """
+    if own or named:
+        return _copies_before_saving(facts.model, own)
+    return any(
+        _copies_before_saving(model, list(_writes_in(model))) for model in facts.model.files_matching(_COPYING.pattern)
+    )
+
+
+def _copies_before_saving(model: PlacementModel, written: list[Write]) -> bool:
+    is_copying = bool(written) and _COPYING.search(model.source.without_comments) is not None
+    return is_copying and all(_is_on_host(w.value, w) for w in written)
+
+
+_COPYING = regex(r"\.cpu\(\)|\b(?:\w{1,40}_)?to_cpu\(")
 
 
 def _writes_from_host_alone(own: list[Write], facts: Facts) -> bool:
@@ -224,6 +246,8 @@ _PLAIN = frozenset(
     {"cpu", "numpy", "tolist", "item", "int", "float", "str", "len", "bool", "round", "vars", "from_numpy", "range", "keys",
      "format", "join", "get_rng_state", "get_rng_state_all", "get_state"}
 )  # fmt: skip
+# A function that is called so copies a whole state: `utils.move_to_cpu(trainer.state_dict())`.
+_TO_HOST = regex(r"(?:\w{1,40}_)?to_cpu")
 # What they give is where its arguments are.
 _OF_ARGUMENTS = frozenset(
     {"dict", "list", "tuple", "set", "OrderedDict", "Counter", "sorted", "enumerate", "zip", "tqdm", "reversed"}
@@ -262,7 +286,9 @@ def _is_on_host(value: ast.expr, write: Write, depth: int = 0, *, read: bool = F
             return all(map(is_so, (*args, *(k.value for k in given))))
         case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if attr in _OF_OWNER:
             return is_so(owner)
-        case ast.Call(func=func) if last_name(func) in _PLAIN or _is_new(value, write):
+        case ast.Call(func=func) if last_name(func) in _PLAIN or _TO_HOST.fullmatch(last_name(func)):
+            return True
+        case ast.Call() if _is_new(value, write):
             return True
         case ast.Attribute() if _SETTING.match(ast.unparse(value)):
             return True

@@ -107,13 +107,14 @@ def _may_have_no_type(device: cst.BaseExpression, facts: Facts) -> bool:
 def _is_left_to_reader(node: cst.Comparison, facts: Facts) -> bool:
     """Whether nothing would come of a test that comes out, or the program has never run with what would come of it.
 
-    `if x.device != "cpu": x = x.to("cpu")` does nothing to what is there; `array if device == "cpu" else tensor` has
+    `if x.device != "cpu": x = x.to("cpu")`, with other tests beside that one or not, does nothing to what is there; `array if device == "cpu" else tensor` has
     given the tensor until now.
     """
     found = facts.node(node)
-    match next(facts.model.ancestors(found), None) if found is not None else None:
-        case ast.If(test=ast.Compare(ops=[ast.NotEq() | ast.IsNot()]), body=body, orelse=[]):
-            return all(map(_goes_there, body))
+    around = facts.model.ancestors(found) if found is not None else ()
+    match next((p for p in around if not (isinstance(p, ast.BoolOp) and isinstance(p.op, ast.And))), None):
+        case ast.If(body=body, orelse=[]) if isinstance(found, ast.Compare):
+            return isinstance(found.ops[0], (ast.NotEq, ast.IsNot)) and all(map(_goes_there, body))
         case ast.IfExp(body=one, orelse=other):
             return len({frozenset(v.kind for _, v in facts.model.value(n).alternatives()) for n in (one, other)}) > 1
     return False

@@ -90,7 +90,22 @@ class InvalidDeviceString(Rule):
             notes=notes,
             hint=hint,
             change=_respelt(node, fault),
+            minor=_is_always_given(found, facts),
         )
+
+
+def _is_always_given(found: ast.expr, facts: Facts) -> bool:
+    """Whether it is a parameter's default, and each call of a function of that name, of which there are some, says the parameter's."""
+    scope = next((p for p in facts.model.ancestors(found) if isinstance(p, ast.FunctionDef)), None)
+    function = facts.model.source.function_at(scope) if scope is not None else None
+    parameter = next((name for name, value in function.defaults.items() if value is found), None) if function else None
+    if function is None or parameter is None:
+        return False
+    called = rf"(?<!def )\b{re.escape(function.name)}\("
+    without = rf"{called}(?![^\n]{{0,160}}(?:\n[^\n]{{0,160}}){{0,2}}\b{re.escape(parameter)}\b)"
+    own = facts.model.source.without_comments
+    is_called = re.search(called, own) is not None or facts.model.texts_match(called, elsewhere=True)
+    return is_called and re.search(without, own) is None and not facts.model.texts_match(without, elsewhere=True)
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,11 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import last_name, own_nodes, walk
+from devlint.facts import calls_in, last_name, own_nodes, walk
 from devlint.lazy import regex
 from devlint_rules.hot_loops.needed import is_written
 from devlint_rules.hot_loops.other_waits import tensor_read, waits_untold
+from devlint_rules.hot_loops.sized import sized_by_values
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, HotLoop
@@ -25,12 +26,14 @@ _SEVERAL = regex(r"(?:is_|use_|do_)?(?:distributed|ddp|multi_?gpu|parallel)|is_(
 def gains_little(read: ast.expr, hot: HotLoop, facts: Facts) -> bool:
     """Whether hardly anybody would take a wait out of a step.
 
-    It is one that costs nothing new, a run of several processes never comes there, each step waits for all that is
-    queued, or the same stretch of the step, up to where it goes backward or changes weights, waits for something that no rule tells of.
+    It is one that costs nothing new, that comes right after one that is told, that a run of several processes never comes to,
+    each step waits for all that is queued, or the same stretch of the step, up to where it goes backward or changes weights,
+    waits for something that no rule tells of.
     """
     around = hot.node or facts.model.enclosing_scope(read)
     return (
         costs_nothing_new(read, hot, facts)
+        or _follows_read(facts)
         or _is_for_one_process(read, facts)
         or _synchronizes(hot)
         or _waits_beside(read, around, facts)
@@ -155,6 +158,24 @@ def _is_for_one_process(read: ast.expr, facts: Facts) -> bool:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 return False
         child = parent
+    return False
+
+
+def _follows_read(facts: Facts) -> bool:
+    """Whether a reading that is told comes right before a statement: by then all that was queued is done."""
+    for earlier in reversed(facts.model.source.before(facts.statement)):
+        calls = calls_in(earlier.test if isinstance(earlier, ast.If) else earlier)
+        leaves = isinstance(earlier, ast.If) and isinstance(
+            earlier.body[-1], (ast.Continue, ast.Return, ast.Break, ast.Raise)
+        )
+        if hasattr(earlier, "body") and not leaves:
+            return False
+        if any(last_name(call.func) in _READING and _is_told(call, facts) for call in calls):
+            return True
+        if any(isinstance(n, (ast.Call, ast.Subscript)) and sized_by_values(n, facts) for n in walk(earlier)):
+            return True
+        if calls:
+            return False
     return False
 
 
