@@ -114,6 +114,8 @@ class ItemInHotLoop(Rule):
     fix = "U/D"
 
     senses = frozenset({"read"})
+    # `range(n)`, `x[:n]`, `names[n]`
+    hears = r"\brange\s*\(|\w\["
 
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
         return stalls.reads_accelerator(unit, model)
