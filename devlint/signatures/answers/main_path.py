@@ -559,7 +559,12 @@ def follows_wait(source: SourceModule, node: ast.AST, waits: Collection[int], wa
     """
     if any(id(n) in waits for n in ast.walk(node) if n is not node):
         return True
-    for earlier in reversed(source.before(source.statement_of(node))):
+    statement = source.statement_of(node)
+    above = next(source.ancestors(statement))
+    if isinstance(above, ast.If) and above.orelse == [statement] and any(id(n) in waits for n in ast.walk(above.test)):
+        # `elif`: whoever comes by has waited for the test before.
+        return True
+    for earlier in reversed(source.before(statement)):
         inner = list(ast.walk(earlier))
         if isinstance(earlier, ast.If):
             leaves = isinstance(earlier.body[-1], _LEAVING) and not earlier.orelse

@@ -43,7 +43,7 @@ ROLES: tuple[Role, ...] = (
     Role("", r"\w{0,60}clip_grad\w{0,60}|\w{0,60}grad_?norm\w{0,60}|_?get_(?:\w{1,60}_)?norm\w{0,60}|\w{0,60}(?:scaled|global)_norm\w{0,60}|_?(?:check_|has_)overflow\w{0,60}|\w{0,60}overflow\w{0,60}|_?reduce\w{0,60}(?:grad|bucket|partition)\w{0,60}|_?allreduce\w{0,60}|unscale_\w{0,60}|\w{0,60}count_zeros\w{0,60}|\w{0,60}partition\w{0,60}gradient\w{0,60}"),
     Role("", r"_?(?:token_)?(?:dispatch|combine|all_to_all|a2a|route|routing|gating|top\d?k?gating)(?:_\w{1,60})?|_?(?:(?:\w{0,60}_)?(?:tokens?|experts?|moe|fused)_)?(?:un)?permute(?:_(?:tokens?|experts?|topk|maps?|mask|index|fwd|bwd|forward|backward|padded|with|and|by|chunks?|triton|kernel|impl|1d|2d)(?:_\w{1,60})?)?|\w{1,60}_(?:dispatch|gating)|\w{0,60}grouped_(?:mm|gemm)\w{0,60}"),
     Role("", r"(?:compute_|_compute_|get_|_get_|calc_|calculate_)?\w{0,60}loss(?:es|_fn|_func|_step)?|get_batch\w{0,60}|loss_\w{1,60}"),
-    Role("", r"(?!get_|build_|make_|create_|init)\w{0,60}(?:attention|attn|rotary|rope)(?:_(?:forward|func|fn|apply|mask|masked|emb|pos_emb|embedding|impl|fwd|bwd|varlen)\w{0,60})?"),
+    Role("", r"(?!get_|build_|make_|create_|init|\w{0,60}_of_)\w{0,60}(?:attention|attn|rotary|rope)(?:_(?:forward|func|fn|apply|mask|masked|emb|pos_emb|embedding|impl|fwd|bwd|varlen)\w{0,60})?"),
     Role("", r"(?:on_)?(?:train_)?(?:batch|step|forward|backward)_(?:start|end|begin)|batch_end|after_\w{1,60}|pre_forward|post_forward"),
     Role("", r"train_on_\w{1,60}|_?train_(?:ppo|dpo|grpo|batch|step|epoch)\w{0,60}|_?compute_(?:reward|advantage|logp|log_prob|kl)\w{0,60}|get_per_token\w{0,60}|\w{0,60}logps?\w{0,60}"),
     Role("", r"(?:apply_)?(?:augment|transform)(?:ation)?s?(?:_\w{1,60})?|apply_transform\w{0,60}|compute_transformation"),
