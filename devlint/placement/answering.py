@@ -25,6 +25,9 @@ def is_handed_out(model: File, stall: Stall, hot: Hot) -> bool:
     if call is not None and last_name(call.func) == "pack_padded_sequence":
         # PyTorch wants the lengths there.
         return True
+    if stall.sense == READ and stall.name == "tolist" and call is not None and _TELLING.fullmatch(last_name(call.func)):
+        # A tokenizer makes words of lists.
+        return True
     if stall.sense == COPY and _is_streamed(model, stall):
         return True
     if ends_answer(model, stall) or _fills_what_was_given(model, stall):
@@ -46,6 +49,10 @@ def is_handed_out(model: File, stall: Stall, hot: Hot) -> bool:
                 break
     returned = [n.value for n in function.nodes if isinstance(n, ast.Return) and n.value is not None]
     return any(isinstance(n, ast.Name) and n.id in names for value in returned for n in ast.walk(value))
+
+
+# What makes text, or sound, of a list of tokens.
+_TELLING = regex(r"(?:batch_|_)?decode|detokenize|convert_ids_to_\w{1,30}|ids_to_\w{1,30}|(?:ids|tokens?)2\w{1,30}")
 
 
 def _is_streamed(model: File, stall: Stall) -> bool:

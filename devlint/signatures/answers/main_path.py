@@ -20,7 +20,7 @@ from devlint.signatures.answers.roles import is_aside, tries_again
 from devlint.signatures.answers.waits import Stall
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.waits import COPY, FLUSH, SIZE
-from devlint.source.modules import FunctionModel, SourceModule, last_name
+from devlint.source.modules import FunctionModel, SourceModule, dotted, last_name
 from devlint.source.trees import calls_in
 
 # Whether a project gives a parameter that is off by default.
@@ -583,11 +583,21 @@ def follows_wait(source: SourceModule, node: ast.AST, waits: Collection[int], wa
         if any(id(n) in waits for n in inner):
             return True
         called = [n for n in inner if isinstance(n, ast.Call)]
-        if any(last_name(n.func) in waiting and _is_own(n.func) for n in called):
+        if any(last_name(n.func) in waiting and _is_own(n.func) for n in called) or any(map(_solves, called)):
             return True
         if _queue_much(inner):
             return False
     return False
+
+
+# Functions of linear algebra that look on the host whether they came to an end.
+_SOLVING = frozenset({"svd", "eig", "eigh", "inv", "inverse", "solve", "cholesky"})
+
+
+def _solves(call: ast.Call) -> bool:
+    """`torch.linalg.inv(x)`, `torch.svd(x)`."""
+    owner = dotted(call.func.value) if isinstance(call.func, ast.Attribute) else None
+    return owner in ("torch", "torch.linalg", "linalg", "LA") and last_name(call.func) in _SOLVING
 
 
 _LEAVING = (ast.Return, ast.Continue, ast.Break, ast.Raise)
