@@ -311,7 +311,7 @@ _ENDING = frozenset({"exit", "_exit", "quit"})
 def _is_published(model: PlacementModel, call: ast.Call) -> bool:
     """Whether a call downloads what somebody published, or what it loads is what its function otherwise downloads."""
     calls = [n for n in own_nodes(model.enclosing_scope(call)) if isinstance(n, ast.Call)]
-    if any(last_name(n.func) in _DOWNLOADING for n in (call, *calls)):
+    if any(_DOWNLOADING.fullmatch(last_name(n.func)) for n in (call, *calls)):
         return True
     path = ast.unparse(call.args[0]) if call.args else ""
     if not path:
@@ -359,7 +359,7 @@ def is_of_base(call: ast.Call) -> bool:
 _OF_BASES = regex(
     r"(?i)(?:\w{1,20}_)?(?:base_?net|vgg_?(?:\d\d)?|resnet_?\d{2,3}|imagenet)(?:_(?:path|file|weights?|model|pretrained))?"
 )
-_DOWNLOADING = frozenset({"load_state_dict_from_url", "load_url", "download_url_to_file", "hf_hub_download"})
+_DOWNLOADING = regex(r"load_state_dict_from_url|load_url|hf_hub_download|_?download(?:_\w{1,40})?")
 
 
 def _is_met(model: PlacementModel, node: ast.AST, asked: Asked, depth: int = 0) -> bool:

@@ -207,7 +207,7 @@ def _changes_nothing(call: cst.Call, moved: cst.BaseExpression, facts: Facts) ->
     if wanted and made and all(_is_made_with(value, wanted) for value in made):
         return True
     read = _read_by_text(facts.model.enclosing_scope(root)).get(root.id, ())
-    if _is_moved_next(node, root, facts):
+    if _is_moved_beside(node, root, facts):
         return True
     uses = [n for n in read if n.lineno > node.lineno]
     return bool(uses) and all(_is_copied_from(use, facts) for use in uses)
@@ -229,17 +229,27 @@ def _is_computed_there(call: cst.Call, moved: cst.BaseExpression, trail: Iterabl
     return bool(wanted) and any(isinstance(n, ast.Call) and _is_to(n) and _given(n) == wanted for n in parts)
 
 
-def _is_moved_next(call: ast.Call, root: ast.Name, facts: Facts) -> bool:
-    """Whether the next statement moves what the dropped result was made of, for good: `x.to(device)`, `x = x.cpu()`."""
-    following = facts.model.source.after(facts.model.source.statement_of(call))
-    match following[:1]:
-        case [ast.Assign(targets=[ast.Name(id=name)], value=value)] if name == root.id:
-            methods = []
+def _is_moved_beside(call: ast.Call, root: ast.Name, facts: Facts) -> bool:
+    """Whether the next statement moves what the dropped result was made of, for good: `x.to(device)`, `x = x.cpu()`.
+
+    Or the one before has moved it to where what it meets is: `x = x.to(y.device)`, `x.to(device)`.
+    """
+    statement = facts.model.source.statement_of(call)
+    following = [c for s in facts.model.source.after(statement)[:1] for c in _moves_for_good(s, root.id)]
+    earlier = [c for s in facts.model.source.before(statement)[-1:] for c in _moves_for_good(s, root.id)]
+    return bool(following) or any(a.endswith(".device") for c in earlier for a in _given(c))
+
+
+def _moves_for_good(statement: ast.stmt, name: str) -> list[ast.Call]:
+    """The moves of `x = x.to(device).to(dtype)`."""
+    found: list[ast.Call] = []
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=into)], value=value) if into == name:
             while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute):
-                methods.append(value.func.attr)
+                found += [value] if value.func.attr in MOVES else []
                 value = value.func.value
-            return isinstance(value, ast.Name) and value.id == name and bool(set(MOVES) & set(methods))
-    return False
+            return found if isinstance(value, ast.Name) and value.id == name else []
+    return []
 
 
 def _bare(moved: cst.BaseExpression) -> cst.BaseExpression:
