@@ -34,7 +34,7 @@ def is_handed_out(model: File, stall: Stall, hot: Hot) -> bool:
         return True
     if stall.sense not in (COPY, READ, DECIDE) or not _ANSWERING.search(function.name):
         return False
-    if hot.calls or stall.sense == DECIDE:
+    if (hot.calls and not _FINISHING.search(function.name)) or stall.sense == DECIDE:
         return False
     names: set[str] = set()
     for parent in model.ancestors(stall.node):
@@ -51,6 +51,8 @@ def is_handed_out(model: File, stall: Stall, hot: Hot) -> bool:
     return any(isinstance(n, ast.Name) and n.id in names for value in returned for n in ast.walk(value))
 
 
+# Functions that make an answer of what was computed, whoever calls them.
+_FINISHING = regex(r"post_?process")
 # What makes text, or sound, of a list of tokens.
 _TELLING = regex(r"(?:batch_|_)?decode|detokenize|convert_ids_to_\w{1,30}|ids_to_\w{1,30}|(?:ids|tokens?)2\w{1,30}")
 

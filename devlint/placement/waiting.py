@@ -140,9 +140,8 @@ def stalls_of(model: Waiting) -> list[HotStall]:
             if _is_given_on_host(stall, role) or _brings_request(stall) or is_made_for_data(model, stall.function):
                 continue
             if not is_handed_out(model, stall, role):
-                minor = is_minor(model.project_reader, stall, role, model.project_gives) or follows_wait(
-                    model.source, stall.node, waits, names
-                )
+                minor = is_minor(model.project_reader, stall, role, model.project_gives)
+                minor = minor or follows_wait(model.source, stall.node, waits, names, guards.is_rare)
                 minor = minor or leads_to_wait(model.source, stall.node, lasting)
                 if not minor and (name := _handed(stall)):
                     minor = name in handed
@@ -160,11 +159,26 @@ def stalls_of(model: Waiting) -> list[HotStall]:
             if is_left_on_host(model, stall, loop) or ends_answer(model, stall):
                 continue
             minor = loop.is_minor or is_aside(model.source.path) or is_known(stall)
-            minor = minor or follows_wait(model.source, stall.node, waits, names)
+            minor = minor or follows_wait(model.source, stall.node, waits, names, guards.is_rare)
             minor = minor or lacks_sign(stall, by_role=False, calls=bool(loop.path))
             way = (_loop(loop), *loop.path)
             told.append(_told(stall, "at each step", way, model.loops_to(stall.node), minor=minor))
-    return _at_one_go(told)
+    return _once_each(_at_one_go(told))
+
+
+def _once_each(found: list[HotStall]) -> list[HotStall]:
+    """The same, where what a function reads again, having given it no other value since, is minor: the number is at hand."""
+    before: dict[tuple[FunctionModel, str], int] = {}
+    told = []
+    for stall in found:
+        first = stall.node.lineno
+        if stall.sense in (READ, COPY):
+            first = before.setdefault((stall.function, ast.unparse(stall.node)), first)
+        roots = {n.id for n in ast.walk(stall.node) if isinstance(n, ast.Name)}
+        given = (v.lineno for name in roots for v in stall.function.assigned.get(name, ()))
+        again = first < stall.node.lineno and not any(first < line < stall.node.lineno for line in given)
+        told.append(replace(stall, minor=True) if again else stall)
+    return told
 
 
 def _judges_data(model: Waiting, stall: Stall) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from devlint.knowledge import torch_knowledge
@@ -551,20 +551,21 @@ _BUILTIN = frozenset(
 )  # fmt: skip
 
 
-def follows_wait(source: SourceModule, node: ast.AST, waits: Collection[int], waiting: Collection[str]) -> bool:
+def follows_wait(
+    source: SourceModule,
+    node: ast.AST,
+    waits: Collection[int],
+    waiting: Collection[str],
+    is_cold: Callable[[ast.AST], bool] = lambda node: False,
+) -> bool:
     """Whether a wait comes right after another one, when all that was queued is done: the two are mended at one go.
 
     `waits` are the ids of the nodes that wait, `waiting` the names of the functions in which they stand. Only a few operators
-    may be queued between.
+    may be queued between; what is cold hardly ever runs.
     """
     if any(id(n) in waits for n in ast.walk(node) if n is not node):
         return True
-    statement = source.statement_of(node)
-    above = next(source.ancestors(statement))
-    if isinstance(above, ast.If) and above.orelse == [statement] and any(id(n) in waits for n in ast.walk(above.test)):
-        # `elif`: whoever comes by has waited for the test before.
-        return True
-    for earlier in reversed(source.before(statement)):
+    for earlier in _earlier(source, source.statement_of(node)):
         inner = list(ast.walk(earlier))
         if isinstance(earlier, ast.If):
             leaves = isinstance(earlier.body[-1], _LEAVING) and not earlier.orelse
@@ -572,7 +573,8 @@ def follows_wait(source: SourceModule, node: ast.AST, waits: Collection[int], wa
             if any(id(n) in waits for n in asked):
                 # `if start < least: return x`: whoever comes by has waited.
                 return leaves or not _queue_much(inner)
-            if not leaves or _queue_much(asked):
+            runs_rarely = leaves or (not earlier.orelse and is_cold(earlier.body[0]))
+            if _queue_much(asked if runs_rarely else inner):
                 return False
             continue
         if isinstance(earlier, (ast.For, ast.While)):
@@ -588,6 +590,17 @@ def follows_wait(source: SourceModule, node: ast.AST, waits: Collection[int], wa
         if _queue_much(inner):
             return False
     return False
+
+
+def _earlier(source: SourceModule, statement: ast.AST) -> Iterator[ast.stmt | ast.expr]:
+    """What runs before a statement, the nearest first: the statements of its block, then the test of the `if` around, and so on."""
+    while True:
+        yield from reversed(source.before(statement))
+        around = next(source.ancestors(statement), None)
+        if not isinstance(around, ast.If):
+            return
+        yield around.test
+        statement = around
 
 
 # Functions of linear algebra that look on the host whether they came to an end.
