@@ -258,7 +258,8 @@ def _if(frame: Frame, node: ast.If) -> None:
     first = _branch(frame, node, then_path, is_true=True)
     frame.env = env
     second = _branch(frame, node, else_path, is_true=False)
-    frame.merge([first, second], before)
+    is_whole = first[0] is then_path and second[0] is else_path and bool(then_path)
+    frame.merge([first, second], before, is_whole=is_whole)
 
 
 def _aside(frame: Frame, body: Sequence[ast.stmt]) -> None:
