@@ -48,14 +48,11 @@ def outline_of(function: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast
             if isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name) and node.value.id == "self":
                 sets.append(node.attr)
             continue
-        match node:
-            case ast.Call(
-                func=ast.Attribute(
-                    value=ast.Name(id="self"), attr="register_buffer" | "register_parameter" | "add_module"
-                ),
-                args=[ast.Constant(value=str() as name), *_],
-            ):
+        if isinstance(node, ast.Call):
+            if (name := _registered(node)) is not None:
                 sets.append(name)
+            continue
+        match node:
             case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
                 size += 1
                 bound |= {(a.asname or a.name).split(".")[0] for a in aliases}
@@ -79,6 +76,17 @@ def outline_of(function: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast
     )
 
 
+def _registered(call: ast.Call) -> str | None:
+    """The attribute of `self` that a call registers: `self.register_buffer("mask", ...)`."""
+    func = call.func
+    if isinstance(func, ast.Attribute) and func.attr in _REGISTERING:
+        match func.value, call.args:
+            case ast.Name(id="self"), [ast.Constant(value=str() as name), *_]:
+                return name
+    return None
+
+
+_REGISTERING = frozenset({"register_buffer", "register_parameter", "add_module"})
 _NONE = frozenset[str]()
 _TELLING = kinds(
     *(ast.Name, ast.Attribute, ast.Call, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal),

@@ -86,7 +86,8 @@ def walk(node: ast.AST) -> list[ast.AST]:
     """A node and all below it, those nearer to it first."""
     found = [node]
     for one in found:
-        found += children(one)
+        if _FIELDS[type(one)]:
+            found += children(one)
     return found
 
 
@@ -129,9 +130,10 @@ def parents_in(top: ast.AST) -> dict[ast.AST, ast.AST]:
     found: dict[ast.AST, ast.AST] = {}
     todo = [top]
     for node in todo:
-        below = children(node)
-        found.update(dict.fromkeys(below, node))
-        todo += below
+        if _FIELDS[type(node)]:
+            below = children(node)
+            found.update(dict.fromkeys(below, node))
+            todo += below
     return found
 
 

@@ -186,12 +186,15 @@ def _pairs(
             lefts_placed = list(_placed(reader, frame, left, need))
             rights_placed = list(_placed(reader, frame, right, need))
             for a_when, a in lefts_placed:
+                apart = [(when, b) for when, b in rights_placed if b.place != a.place]
+                if not apart:
+                    continue
                 # All alternatives at one place are one, as far as places go.
                 a_when = _whenever(reader, lefts_placed, a.place, a_when)
-                for b_when, b in rights_placed:
+                for b_when, b in apart:
                     b_when = _whenever(reader, rights_placed, b.place, b_when)
                     joint = atoms.both(need.path, atoms.both(a_when, b_when))
-                    if not joint or a.place == b.place:
+                    if not joint:
                         continue
                     host, other = ((left_node, a, a_when), (right_node, b, b_when))
                     if b.place == HOST:

@@ -18,7 +18,6 @@ from devlint.signatures.values.values import (
     TUPLE,
     UNKNOWN,
     UNKNOWN_PLACE,
-    Cell,
     Value,
     mapped,
 )
@@ -30,7 +29,7 @@ OPTIONS = "options"
 def new_metric(call: Call, name: str) -> Value:
     """A metric, or a collection of some: on the host."""
     frame = call.frame
-    cell = Cell((frame.source.path, call.node.lineno, call.node.col_offset))
+    cell = frame.new_cell(call.node)
     value = Value(MODULE, data=name, cell=cell)
     torchs = name.startswith("torchmetrics.")
     step = call.step(f"created on cpu by `{call.text}`")

@@ -31,7 +31,6 @@ from devlint.signatures.values.values import (
     TENSOR,
     TUPLE,
     UNKNOWN,
-    Cell,
     Place,
     Value,
     constant,
@@ -283,7 +282,7 @@ def _namespace(call: Call) -> Value:
     """`types.SimpleNamespace(name=value)`: an object that holds what it was given."""
     if call.given or call.open_ended:
         return NOTHING
-    cell = Cell((call.frame.source.path, call.node.lineno, call.node.col_offset))
+    cell = call.frame.new_cell(call.node)
     for name, (_, value) in call.keywords.items():
         call.frame.env[cell, f".{name}"] = value
     return Value(OBJECT, data=NAMESPACE, cell=cell)

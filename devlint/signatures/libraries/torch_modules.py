@@ -31,7 +31,6 @@ from devlint.signatures.values.values import (
     UNKNOWN,
     UNKNOWN_PLACE,
     WRAPPER,
-    Cell,
     Value,
     mapped,
 )
@@ -61,7 +60,7 @@ def is_loss(name: str) -> bool:
 def new_module(call: Call, name: str) -> Value:
     """A module of torch, or of a library: on the host unless it is told a device."""
     frame = call.frame
-    cell = Cell((frame.source.path, call.node.lineno, call.node.col_offset))
+    cell = frame.new_cell(call.node)
     value = Value(MODULE, data=name, cell=cell)
     step = call.step(f"created on cpu by `{call.text}`")._replace(of_module=True)
     device = named_device(call)
@@ -291,7 +290,7 @@ def wrapped(call: Call, name: str) -> Value:
     def wrap(option: Value) -> Value:
         if option.kind is WRAPPER:
             return option
-        cell = Cell((call.frame.source.path, call.node.lineno, call.node.col_offset))
+        cell = call.frame.new_cell(call.node)
         call.frame.env[cell, ".device_ids"] = ids if ids is not None else NOTHING if call.open_ended else NONE
         return Value(WRAPPER, data=name, parts=(option,), cell=cell, step=call.step(f"wrapped by `{call.text}`"))
 

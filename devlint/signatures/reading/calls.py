@@ -41,7 +41,6 @@ from devlint.signatures.values.values import (
     UNKNOWN,
     UNKNOWN_PLACE,
     ZERO_DIM,
-    Cell,
     Made,
     Place,
     Step,
@@ -538,6 +537,8 @@ def bind_arguments(call: Call, function: FunctionModel, bound: Value | None) -> 
 def hand_on(frame: Frame, call: Call, needs: Sequence[Need], instance: Instance, told: frozenset[str]) -> None:
     """The needs of a function, as a call makes them: met, contradicted, or the caller's own."""
     assert instance.signature is not None
+    if not needs:
+        return
     given = {o.place for _, v in call.everything() for _, o in v.options() if o.kind in (TENSOR, BATCH, UNKNOWN)}
     if len(needs) > MAX_NEEDS:
         needs = needs[:MAX_NEEDS]
@@ -654,7 +655,7 @@ def instantiate(call: Call, callee: Value) -> Value:
     cls = callee.data
     if cls is None:
         return call.fresh()
-    cell = Cell((frame.source.path, call.node.lineno, call.node.col_offset))
+    cell = frame.new_cell(call.node)
     if cls.is_enumeration or any(name.endswith("Exception") for name in cls.outside_bases):
         return Value(UNKNOWN)
     kind = MODULE if cls.is_module else OBJECT

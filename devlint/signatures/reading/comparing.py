@@ -16,6 +16,7 @@ from devlint.signatures.values.values import (
     CONSTANT,
     DEVICE,
     DEVICE_NUMBER,
+    EITHER,
     HOST,
     NOTHING,
     NUMBER,
@@ -66,6 +67,8 @@ def called_number(frame: Frame, value: Value, name: str) -> Value:
 
 def compared(frame: Frame, kind: str, left: Value, right: Value, host_when: bool | None = None) -> Condition:
     """The condition that two values are equal, or that the other comparison of that name holds."""
+    if left.kind is not EITHER and right.kind is not EITHER:
+        return _compared_plain(frame, kind, left, right, host_when)
     atoms = frame.atoms
     result = FALSE
     for a_when, a in left.options():

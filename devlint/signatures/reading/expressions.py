@@ -50,8 +50,9 @@ def evaluate(frame: Frame, node: ast.expr) -> Value:
     """What an expression gives."""
     read = EXPRESSIONS.get(type(node))
     value = read(frame, node) if read is not None else NOTHING
-    if frame.record is not None:
-        frame.record.note(frame, node, value)
+    record = frame.record
+    if record is not None:
+        record.note(frame, node, value)
     return value
 
 

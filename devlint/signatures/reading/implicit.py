@@ -22,7 +22,6 @@ from devlint.signatures.values.values import (
     OBJECT,
     TENSOR,
     UNKNOWN,
-    Cell,
     Value,
     mapped,
 )
@@ -93,7 +92,7 @@ def copied(frame: Frame, value: Value, node: ast.expr) -> Value:
             at = frame.slot(value, PLACE)
             return value.but(path=None, place=at.place if at is not None and at.kind is not EITHER else value.place)
         return NOTHING if value.kind in MUTABLE and value.kind is not TENSOR else value
-    cell = Cell((frame.source.path, node.lineno, node.col_offset))
+    cell = frame.new_cell(node)
     for key, held in list(frame.env.items()):
         if isinstance(key, tuple) and len(key) == 2 and key[0] is value.cell:
             frame.env[cell, key[1]] = held

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Hashable
 from functools import lru_cache
+from operator import neg
 from typing import Any
 
 from devlint.signatures.libraries.devices import device_from
@@ -78,7 +79,9 @@ class Instance:
         self._cells: dict[Cell, Cell] = {}
         self._values: dict[int, tuple[Value, Value]] = {}
         self._literals: dict[int, Condition] = {}
-        self._conditions: dict[Condition, Condition] = {}
+        # Those that are one literal of the caller's, or 0, which always holds: most are.
+        self._single: dict[int, int] = {}
+        self._conditions: dict[Condition, Condition] = {TRUE: TRUE, FALSE: FALSE}
         self._places: dict[Place, Value] = {}
 
     def cut(self) -> None:
@@ -97,8 +100,8 @@ class Instance:
         """Takes one outcome of a test for another condition."""
         for clause in condition if len(condition) == 1 else ():
             for literal in clause if len(clause) == 1 else ():
-                self._literals[literal] = told
-                self._literals[-literal] = self.frame.atoms.negated(told)
+                self._take(literal, told)
+                self._take(-literal, self.frame.atoms.negated(told))
 
     def tell(self, path: Path, value: Value) -> None:
         """What a call in the function gives, where only the caller knows what is called."""
@@ -173,7 +176,10 @@ class Instance:
         if value.kind is EITHER:
             options: list[tuple[Condition, Value]] = []
             for condition, part in value.parts:
-                options += self._options(condition, part)
+                if part.path is None:
+                    options.append((self.condition(condition), self.value(part)))
+                else:
+                    options += self._options(condition, part)
             return either(options, self.frame.atoms)
         if value.path is not None:
             given = self._input(value)
@@ -203,8 +209,9 @@ class Instance:
 
         What a test says of several things at once has more clauses than are kept.
         """
-        given = self.given.get(part.path[0], NOTHING) if part.path is not None and condition != TRUE else NOTHING
-        if part.path is None or all(option.kind is not WRAPPER for _, option in given.options()):
+        assert part.path is not None
+        given = self.given.get(part.path[0], NOTHING) if condition != TRUE else NOTHING
+        if all(option.kind is not WRAPPER for _, option in given.options()):
             return [(self.condition(condition), self.value(part))]
         made = []
         for when, option in given.options():
@@ -358,17 +365,15 @@ class Instance:
 
     def condition(self, condition: Condition) -> Condition:
         """A condition of the function, as the call decides it."""
-        if condition is TRUE or condition == TRUE or not condition:
-            return condition
         known = self._conditions.get(condition)
         if known is None:
             known = self._conditions[condition] = self._decided(condition)
         return known
 
     def _decided(self, condition: Condition) -> Condition:
+        if len(condition) == 1:
+            return self._of_clause(*condition)
         told = [self._of_clause(clause) for clause in clauses_of(condition)]
-        if len(told) == 1:
-            return told[0]
         joined = frozenset([clause for ways in told for clause in ways])
         if all(len(ways) == 1 for ways in told) and len(tests_of(joined)) == len(tests_of(condition)):
             # Each test is one of the caller's, and no two are the same: nothing makes anything superfluous that didn't before.
@@ -379,10 +384,16 @@ class Instance:
         return result
 
     def _of_clause(self, clause: Clause) -> Condition:
+        single = self._single
+        if clause <= single.keys():
+            made = frozenset([test for literal in clause if (test := single[literal])])
+            if not made:
+                return TRUE
+            return frozenset((made,)) if made.isdisjoint(map(neg, made)) else FALSE
         literals = self._literals
         joint = TRUE
-        # Most tests are one test of the caller's: these are put together at once.
-        single: list[int] = []
+        # Tests that are one test of the caller's are put together at once.
+        plain: list[int] = []
         for literal in sorted(clause):
             told = literals.get(literal)
             if told is None:
@@ -393,17 +404,17 @@ class Instance:
                     continue
                 if len(only) == 1:
                     (test,) = only
-                    if -test in single:
+                    if -test in plain:
                         return FALSE
-                    single.append(test)
+                    plain.append(test)
                     continue
-            if single:
-                joint = frozenset((frozenset(single),))
-                single = []
+            if plain:
+                joint = frozenset((frozenset(plain),))
+                plain = []
             joint = told if joint is TRUE else self.frame.atoms.both(joint, told)
             if not joint:
                 return joint
-        return frozenset((frozenset(single),)) if single else joint
+        return frozenset((frozenset(plain),)) if plain else joint
 
     def _of_literal(self, literal: int) -> Condition:
         atoms = self.frame.atoms
@@ -415,8 +426,16 @@ class Instance:
         else:
             atom = atoms.atom(literal)
             told = self._told(atom.key, atom.host_when)
-        self._literals[literal] = told
+        self._take(literal, told)
         return told
+
+    def _take(self, literal: int, told: Condition) -> None:
+        """Keeps what a literal is at this call."""
+        self._literals[literal] = told
+        if len(told) == 1:
+            (clause,) = told
+            if len(clause) < 2:
+                self._single[literal] = next(iter(clause), 0)
 
     def _told(self, key: Hashable, host_when: bool | None) -> Condition:
         frame = self.frame

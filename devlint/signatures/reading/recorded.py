@@ -101,10 +101,8 @@ class Recorder(Generic[Told]):
         self._values: dict[ast.expr, Told] = {}
         # The scopes that were read once more: what other readings tell of them says less.
         self._read_again: set[FunctionModel | None] = set()
-        # What is told when somebody asks, hardly one in fifty: as it is then.
-        self._later: dict[ast.expr, tuple[Frame, Value]] = {}
-        # Or as it was at some point.
-        self._then: dict[ast.expr, tuple[Moment, Frame, Value]] = {}
+        # What is told when somebody asks, hardly one in fifty: as it is then, or as it was at some point.
+        self._noted: dict[ast.expr, tuple[Moment | None, Frame, Value]] = {}
         # The expressions that were only read aside.
         self._of_asides: set[ast.expr] = set()
         # The scopes that remember a point that they came to.
@@ -118,7 +116,7 @@ class Recorder(Generic[Told]):
         if not frame.again and frame.function in self._read_again:
             return
         if frame.is_aside:
-            if node not in self._of_asides and (node in self._values or node in self._then or node in self._later):
+            if node not in self._of_asides and (node in self._values or node in self._noted):
                 # It was read where it stands as well, which says more.
                 return
             self._of_asides.add(node)
@@ -129,13 +127,11 @@ class Recorder(Generic[Told]):
         if node in self._values:
             del self._values[node]
         if not in_turn and _lasts(value):
-            if node in self._then:
-                del self._then[node]
-            self._later[node] = frame, value
+            self._noted[node] = None, frame, value
         else:
             moment = moment_of(frame) if known is None else None
             if moment is not None:
-                self._then[node] = moment, frame, value
+                self._noted[node] = moment, frame, value
                 self._remembering[frame] = None
             else:
                 told = self._told(frame, node, value)
@@ -146,11 +142,10 @@ class Recorder(Generic[Told]):
     def value(self, node: ast.expr) -> Told | None:
         """What an expression is; None where it wasn't reached."""
         known = self._values.get(node)
-        if known is None and node in self._then:
-            known = self._values[node] = self._told_then(node, *self._then.pop(node))
-        if known is None and node in self._later:
-            frame, value = self._later[node]
-            known = self._values[node] = self._told(frame, node, value)
+        if known is None and node in self._noted:
+            moment, frame, value = self._noted[node]
+            known = self._told(frame, node, value) if moment is None else self._told_then(node, moment, frame, value)
+            self._values[node] = known
         return known
 
     def _told_then(self, node: ast.expr, moment: Moment, frame: Frame, value: Value) -> Told:
@@ -158,12 +153,12 @@ class Recorder(Generic[Told]):
 
     def may_change(self, node: ast.expr) -> bool:
         """Whether an expression is something that changes in place, or may be."""
-        return node in self._values or node in self._then
+        return node in self._values or (node in self._noted and self._noted[node][0] is not None)
 
     def untold(self, node: ast.expr) -> Value | None:
         """What an expression is of which nobody asked so far."""
-        found = self._then.get(node)
-        return found[2] if found is not None else None
+        found = self._noted.get(node)
+        return found[2] if found is not None and found[0] is not None and node not in self._values else None
 
     def forget(self) -> None:
         """Lets go of everything: a scope and the point that it came to refer to each other."""
@@ -171,8 +166,7 @@ class Recorder(Generic[Told]):
             forget_moment(frame)
         self._remembering.clear()
         self._values.clear()
-        self._later.clear()
-        self._then.clear()
+        self._noted.clear()
         self._of_asides.clear()
         self.calls.clear()
         self.callees.clear()

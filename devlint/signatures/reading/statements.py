@@ -168,9 +168,8 @@ def _as_load(target: ast.expr) -> ast.expr:
             node: ast.expr = ast.Name(name, ast.Load())
         case ast.Attribute(value=value, attr=attr):
             node = ast.Attribute(value, attr, ast.Load())
-        case ast.Subscript(value=value, slice=index):
-            node = ast.Subscript(value, index, ast.Load())
         case _:
+            # `x[i] += 1` reads and writes by the same index.
             return target
     return ast.copy_location(node, target)
 
@@ -258,7 +257,8 @@ def _if(frame: Frame, node: ast.If) -> None:
     first = _branch(frame, node, then_path, is_true=True)
     frame.env = env
     second = _branch(frame, node, else_path, is_true=False)
-    frame.merge([first, second], before)
+    is_whole = first[0] is then_path and second[0] is else_path and bool(then_path)
+    frame.merge([first, second], before, is_whole=is_whole)
 
 
 def _aside(frame: Frame, body: Sequence[ast.stmt]) -> None:

@@ -131,9 +131,9 @@ def _connected(frame: Frame, values: list[ast.expr], *, conjunction: bool) -> Co
     frame.path = before
     if conjunction:
         # What the test binds (`:=`) stays; what it assumes doesn't.
-        for key, bound in frame.env.items():
+        for key in frame.env if frame.env.keys() > env.keys() else ():
             if key not in env:
-                env[key] = bound
+                env[key] = frame.env[key]
         frame.env = env
     return result
 

@@ -29,7 +29,6 @@ from devlint.signatures.values.values import (
     UNKNOWN,
     UNKNOWN_PLACE,
     ZERO_DIM,
-    Cell,
     Made,
     Value,
     either,
@@ -60,7 +59,7 @@ def contents_of(frame: Frame, value: Value) -> Value | None:
 
 def made(frame: Frame, kind: str, contents: Value, node: ast.AST) -> Value:
     """A new list or dict."""
-    cell = Cell((frame.source.path, getattr(node, "lineno", 0), getattr(node, "col_offset", 0)))
+    cell = frame.new_cell(node)
     frame.env[cell, CONTENTS] = contents
     return Value(kind, cell=cell)
 

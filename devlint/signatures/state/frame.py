@@ -215,7 +215,7 @@ class Frame:
         self.exits: list[tuple[Condition, dict[Key, Value]]] = []
         self.locals: frozenset[str] = function.local_names if function is not None else frozenset()
         self.nested: dict[FunctionModel, bool] = {}
-        # Under which path a call made things that change in place.
+        # Under which path things were made that change in place.
         self.made_under: dict[Hashable, Condition] = {}
         # Where modules were when each of them was made.
         self.placed_then: dict[FunctionModel, dict[Key, Value]] = {}
@@ -249,10 +249,11 @@ class Frame:
         if value is None:
             return None
         kind = value.kind
-        if kind is IMPORTED or (kind is EITHER and any(o.kind is IMPORTED for _, o in value.parts)):
+        if kind is not EITHER and kind is not IMPORTED:
+            return value
+        if kind is IMPORTED or any(o.kind is IMPORTED for _, o in value.parts):
             value = self.env[key] = mapped(value, self._followed, self.atoms)
-            kind = value.kind
-        return under(value, self.path, self.atoms) if kind is EITHER else value
+        return under(value, self.path, self.atoms)
 
     def _followed(self, value: Value) -> Value:
         """What an imported name leads to."""
@@ -297,6 +298,12 @@ class Frame:
                 )
             self.env[identity, slot] = new
 
+    def new_cell(self, node: ast.AST) -> Cell:
+        """The identity of something that is made at a node, which isn't there on ways that don't pass it."""
+        cell = Cell((self.source.path, getattr(node, "lineno", 0), getattr(node, "col_offset", 0)))
+        self.made_under[cell] = self.path
+        return cell
+
     def step(self, message: str, node: ast.AST, before: Step | None = None) -> Step:
         """A step of a trail, at a node."""
         return Step(message, self.source.path, node.lineno, node.col_offset, before)  # type: ignore[attr-defined]
@@ -339,8 +346,13 @@ class Frame:
     def resume(self, env: dict[Key, Value], path: Condition) -> None:
         self.env, self.path = env, path
 
-    def merge(self, states: list[tuple[Condition, dict[Key, Value]]], before: Condition) -> None:
-        """Goes on from several states, each with its path; those that ended are none."""
+    def merge(
+        self, states: list[tuple[Condition, dict[Key, Value]]], before: Condition, *, is_whole: bool = False
+    ) -> None:
+        """Goes on from several states, each with its path; those that ended are none.
+
+        `is_whole` says that the paths together are what was before.
+        """
         live = [(path, env) for path, env in states if path]
         if not live:
             self.path = FALSE
@@ -351,9 +363,10 @@ class Frame:
         merged = env
         for other_path, other in live[1:]:
             merged = self._joined(merged, _beyond(path, common), other, _beyond(other_path, common))
-            path = self.atoms.either(path, other_path)
+            path = before if is_whole else self.atoms.either(path, other_path)
         self.env = merged
-        self.path = before if len(live) == len(states) and self.atoms.implies(before, path) else path
+        is_whole = is_whole or (len(live) == len(states) and self.atoms.implies(before, path))
+        self.path = before if is_whole else path
 
     def _joined(
         self, a: dict[Key, Value], when_a: Condition, b: dict[Key, Value], when_b: Condition
@@ -367,6 +380,8 @@ class Frame:
                 continue
             is_missing = mine is None and self._was_never_made(key, when_a)
             result[key] = value if is_missing else self._one_of(key, mine, when_a, value, when_b)
+        if a.keys() <= b.keys():
+            return result
         for key, value in a.items():
             # In the order of what was set, which is the same in each run: a set's isn't.
             if key not in b and not self._was_never_made(key, when_b):
@@ -374,7 +389,7 @@ class Frame:
         return result
 
     def _was_never_made(self, key: Key, path: Condition) -> bool:
-        """Whether a key is of something that a call made where this path can't lead: what it holds there nobody can ask."""
+        """Whether a key is of something that was made where this path can't lead: what it holds there nobody can ask."""
         made = self.made_under.get(key[0]) if isinstance(key, tuple) else None
         return made is not None and not self.atoms.may_meet(made, path)
 
@@ -383,6 +398,9 @@ class Frame:
             a = self.untold(key)
         if b is None:
             b = self.untold(key)
+        if a is NEVER or b is NEVER:
+            # Where a name isn't bound nobody asks for it.
+            return b if a is NEVER else a
         if a == b:
             return a if a.step is not None else b
         if self._is_bare(a) and _is_number(b):

@@ -120,7 +120,7 @@ class Atoms:
                 return b
             if len(b) == 1:
                 (d,) = b
-                return a if d <= c else frozenset((c | d,)) if _go_together(c, d) else FALSE
+                return a if d <= c else frozenset((c | d,)) if d.isdisjoint(map(neg, c)) else FALSE
         elif b == TRUE:
             return a
         joint = _conjoined(a, b)
@@ -130,7 +130,12 @@ class Atoms:
         """Whether there is a way to `a and b`, which needn't be worked out for that."""
         if a is TRUE or b is TRUE:
             return bool(a) and bool(b)
-        return any(_go_together(c, d) for c in a for d in b)
+        for c in a:
+            denied = frozenset(map(neg, c))
+            for d in b:
+                if denied.isdisjoint(d):
+                    return True
+        return False
 
     def either(self, a: Condition, b: Condition) -> Condition:
         """`a or b`."""
@@ -220,11 +225,6 @@ def about(condition: Condition, tests: Set[int]) -> Condition:
     return _simplified({frozenset(x for x in clause if abs(x) in tests) for clause in condition})
 
 
-def _go_together(c: Clause, d: Clause) -> bool:
-    """Whether no test would have to come out both ways."""
-    return d.isdisjoint(map(neg, c))
-
-
 # The same two conditions meet again and again on a program's way: once for each value that they decide.
 @lru_cache(maxsize=2048)
 def _conjoined(a: Condition, b: Condition) -> Condition:
@@ -234,7 +234,11 @@ def _conjoined(a: Condition, b: Condition) -> Condition:
     if tests_of(a).isdisjoint(tests_of(b)):
         # Nothing of the one makes anything of the other superfluous.
         return frozenset([c | d for c in a for d in b])
-    return _simplified({c | d for c in a for d in b if _go_together(c, d)})
+    met = set[Clause]()
+    for c in a:
+        denied = frozenset(map(neg, c))
+        met.update([c | d for d in b if denied.isdisjoint(d)])
+    return _simplified(met)
 
 
 def _narrowed(clause: Clause, condition: Condition) -> Condition:

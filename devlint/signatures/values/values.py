@@ -272,9 +272,9 @@ class Value:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        if not isinstance(other, Value) or self.kind != other.kind:
+        if not isinstance(other, Value) or self.kind != other.kind or self.place != other.place:
             return False
-        return self.__hash__() == other.__hash__() and self._key() == other._key()
+        return hash(self) == hash(other) and self._key() == other._key()
 
     def __repr__(self) -> str:
         shown = [self.kind, f"{self.place.sort}:{self.place.name}"]
@@ -353,8 +353,11 @@ def either(options: Iterable[tuple[Condition, Value]], atoms: Atoms) -> Value:
                     flat[option] = atoms.either(known, joint)
     if not flat:
         return NEVER
-    if len(flat) > 1 and any(o.kind is UNKNOWN and o.rank for o in flat):
-        flat = _whatever_rank(flat, atoms)
+    if len(flat) > 1:
+        for option in flat:
+            if option.rank and option.kind is UNKNOWN:
+                flat = _whatever_rank(flat, atoms)
+                break
     if len(flat) == 1:
         return next(iter(flat))
     if len(flat) > MAX_ALTERNATIVES:

@@ -13,7 +13,7 @@ from devlint.knowledge import torch_knowledge
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
-from devlint_rules.hot_loops.gains import gains_little
+from devlint_rules.hot_loops.gains import gains_little, is_said
 from devlint_rules.hot_loops.needed import is_needed, is_written
 from devlint_rules.hot_loops.other_waits import waits_anyway
 
@@ -114,6 +114,8 @@ class ItemInHotLoop(Rule):
     fix = "U/D"
 
     senses = frozenset({"read"})
+    # `range(n)`, `x[:n]`, `names[n]`
+    hears = r"\brange\s*\(|\w\["
 
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
         return stalls.reads_accelerator(unit, model)
@@ -153,7 +155,7 @@ class ItemInHotLoop(Rule):
             notes=stalls.loop_notes(hot, value, facts),
             hint=None if change else _hint(node, facts),
             change=change,
-            minor=change is None and gains_little(read, hot, facts),
+            minor=is_said(read, facts) or (change is None and gains_little(read, hot, facts)),
         )
 
 
