@@ -142,7 +142,10 @@ class FileText:
             return False
         package, here = self.source.absolute(node), Path(self.source.path)
         module = self._project.find(package, here) if package else None
-        if module is None or not module.path.endswith(".py") or module.star_imports or _BINDING.search(module.text):
+        if module is None or module.star_imports or _BINDING.search(module.text):
+            return False
+        if not module.is_package:
+            # `from train import Net` may mean the `train.py` beside the program, or another one.
             return False
         return any(
             alias.name[0].isupper()
