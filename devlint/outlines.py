@@ -26,6 +26,7 @@ ASKED: Mapping[str, Any] = {
     "needs": tuple,
     "only_hot": bool,
     "senses": frozenset,
+    "hears": str,
     "severity": str,
     "default": bool,
     "seen_as": tuple,
@@ -52,7 +53,8 @@ def told_of(rules: Iterable[Any]) -> str:
     import json
 
     chosen = sorted(rules, key=lambda rule: rule.code)
-    patterns = sorted({words.NOWHERE, *(pattern for rule in chosen for pattern in (rule.trigger, *rule.needs))})
+    spelt = (pattern for rule in chosen for pattern in (rule.trigger, rule.hears, *rule.needs))
+    patterns = sorted({words.NOWHERE, *filter(None, spelt)})
     told = {"rules": list(map(_told_of, chosen)), "words": words.told_of(patterns)}
     return json.dumps(told, indent=0, separators=(",", ":"), sort_keys=True, default=sorted) + "\n"
 

@@ -135,6 +135,8 @@ class Rule:
     # What waits that it tells of in code that is hot by its role: "read", "copy", "text", "decide", "size", "made", "staged",
     # "race", "flush", as docs/reference/facts.md explains. A rule that finds other things too tells of them in preview only.
     senses: ClassVar[frozenset[str]] = frozenset()
+    # What a file has to hold, beside the trigger's words, for those waits to be looked for: a regular expression.
+    hears: ClassVar[str] = ""
     # What a finding is unless the settings say otherwise; `warning` where code waits, costs or isn't portable.
     severity: ClassVar[Severity] = "error"
     # On unless the user says otherwise; opt-in rules are selected by code, by name or by ALL.

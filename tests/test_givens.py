@@ -24,6 +24,9 @@ NET = b"class Net:\n    def __init__(self, width, fused: bool = False, scale=Non
         (b"def make(fast=False):\n    return Net(4, fused=fast)\n", b"", False),
         (b"def make(fast=False):\n    return Net(4, fused=fast)\n\nmake(fast=True)\n", b"", True),
         (b"def make(fast):\n    return Net(4, fused=fast)\n", b"", True),
+        (b"def sums(x):\n    fused = 2 * x\n    return x, fused\n", b"", False),
+        (b"def make(x):\n    fused = 2 * x\n    return Net(4, fused)\n", b"", True),
+        (b"Net(\n    4,\n    fused=2 * x,\n)\n", b"", True),
     ],
 )
 def test_what_gives_a_flag(code, options, given):

@@ -102,3 +102,19 @@ def test_a_wait_names_the_option_that_it_stands_under():
         "a call of `Net.forward` under `if self.count`",
         "a call of `Net.forward`",
     ]
+
+
+def test_a_wait_says_which_loop_runs_it():
+    text = (
+        "import torch\nfrom torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, x, lengths, bounds):\n"
+        "        for length in lengths:\n            x = self.cut(x)[: int(lengths[0].max())]\n"
+        "        if self.count is None:\n            return x\n        else:\n            x = x[: int(bounds.min())]\n"
+        "        return x\n\n    def cut(self, x):\n        ids = x.argmax()\n        return x[: ids.item()]\n"
+    )
+    settings = Settings(root=Path.cwd(), preview=True, select=("DEV501",))
+    found = Linter(settings, load_registry()).check(source_from_bytes(text.encode(), None, "x.py"))
+    assert [f.message.partition("accelerator ")[2] for f in found] == [
+        "at each pass of `for length in lengths` on line 7, in each call of `Net.forward`",
+        "once a call of `Net.forward` unless `self.count is None`",
+        "at each pass of `for length in lengths` on line 7, in each call of `Net.forward`",
+    ]

@@ -25,13 +25,16 @@ def is_handed_out(model: File, stall: Stall, hot: Hot) -> bool:
     if call is not None and last_name(call.func) == "pack_padded_sequence":
         # PyTorch wants the lengths there.
         return True
+    if stall.sense == READ and stall.name == "tolist" and call is not None and _TELLING.fullmatch(last_name(call.func)):
+        # A tokenizer makes words of lists.
+        return True
     if stall.sense == COPY and _is_streamed(model, stall):
         return True
     if ends_answer(model, stall) or _fills_what_was_given(model, stall):
         return True
     if stall.sense not in (COPY, READ, DECIDE) or not _ANSWERING.search(function.name):
         return False
-    if hot.calls or stall.sense == DECIDE:
+    if (hot.calls and not _FINISHING.search(function.name)) or stall.sense == DECIDE:
         return False
     names: set[str] = set()
     for parent in model.ancestors(stall.node):
@@ -46,6 +49,12 @@ def is_handed_out(model: File, stall: Stall, hot: Hot) -> bool:
                 break
     returned = [n.value for n in function.nodes if isinstance(n, ast.Return) and n.value is not None]
     return any(isinstance(n, ast.Name) and n.id in names for value in returned for n in ast.walk(value))
+
+
+# Functions that make an answer of what was computed, whoever calls them.
+_FINISHING = regex(r"post_?process")
+# What makes text, or sound, of a list of tokens.
+_TELLING = regex(r"(?:batch_|_)?decode|detokenize|convert_ids_to_\w{1,30}|ids_to_\w{1,30}|(?:ids|tokens?)2\w{1,30}")
 
 
 def _is_streamed(model: File, stall: Stall) -> bool:

@@ -24,6 +24,7 @@ class Asked(File, Protocol):
     @property
     def source(self) -> SourceModule: ...
     def project_gives(self, name: str) -> bool: ...
+    def texts_match(self, pattern: str, *, elsewhere: bool = ...) -> bool: ...
     @property
     def choices(self) -> Choices: ...
 
@@ -92,8 +93,14 @@ class Guards:
         ]
         match given:
             case [(method, ast.Name(id=name))]:
-                return name in _optional(method) and not any(map(self._model.project_gives, (name, attribute)))
+                may_be_off = name in _optional(method) or (name in _switches(method) and not self._is_placed(cls))
+                return may_be_off and not any(map(self._model.project_gives, (name, attribute)))
         return False
+
+    def _is_placed(self, cls: ast.ClassDef) -> bool:
+        """Whether something in the project gives a constructor more than one thing by its place: `Norm(8, True)`."""
+        several = rf"\b{re.escape(cls.name)}\((?:[^()=,]|\([^()]{{0,80}}\)){{1,80}},(?![ \t\n]*\w+[ \t]?=|[ \t\n]*\))"
+        return self._model.texts_match(several)
 
     def _grows(self, parent: ast.AST, child: ast.AST) -> bool:
         """`if length > self.longest: ...; self.longest = length`: for what is kept, and made anew when it doesn't suffice."""
@@ -158,6 +165,14 @@ def _is_own(node: ast.AST, attribute: str) -> bool:
         case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()):
             return name == attribute
     return False
+
+
+def _switches(function: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
+    """The parameters that are False by default, but for the first one that is given."""
+    named = function.args.args[2:]
+    defaults = function.args.defaults[-len(named) :] if named else []
+    pairs = zip(named[len(named) - len(defaults) :], defaults, strict=True)
+    return frozenset(a.arg for a, value in pairs if isinstance(value, ast.Constant) and value.value is False)
 
 
 # Parameters before this one may be given by their place.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Protocol
 
 from devlint.placement.answering import ends_answer, is_handed_out
@@ -67,6 +68,7 @@ class Waiting(Program, Protocol):
     def files_naming(self, name: str) -> Sequence[Waiting]: ...
     def file_of(self, source: SourceModule) -> Waiting | None: ...
     def project_gives(self, name: str) -> bool: ...
+    def texts_match(self, pattern: str, *, elsewhere: bool = ...) -> bool: ...
     @property
     def choices(self) -> Choices: ...
     def is_dead(self, node: ast.AST) -> bool: ...
@@ -139,9 +141,8 @@ def stalls_of(model: Waiting) -> list[HotStall]:
             if _is_given_on_host(stall, role) or _brings_request(stall) or is_made_for_data(model, stall.function):
                 continue
             if not is_handed_out(model, stall, role):
-                minor = is_minor(model.project_reader, stall, role, model.project_gives) or follows_wait(
-                    model.source, stall.node, waits, names
-                )
+                minor = is_minor(model.project_reader, stall, role, model.project_gives)
+                minor = minor or follows_wait(model.source, stall.node, waits, names, guards.is_rare)
                 minor = minor or leads_to_wait(model.source, stall.node, lasting)
                 if not minor and (name := _handed(stall)):
                     minor = name in handed
@@ -159,11 +160,26 @@ def stalls_of(model: Waiting) -> list[HotStall]:
             if is_left_on_host(model, stall, loop) or ends_answer(model, stall):
                 continue
             minor = loop.is_minor or is_aside(model.source.path) or is_known(stall)
-            minor = minor or follows_wait(model.source, stall.node, waits, names)
+            minor = minor or follows_wait(model.source, stall.node, waits, names, guards.is_rare)
             minor = minor or lacks_sign(stall, by_role=False, calls=bool(loop.path))
             way = (_loop(loop), *loop.path)
             told.append(_told(stall, "at each step", way, model.loops_to(stall.node), minor=minor))
-    return _at_one_go(told)
+    return _once_each(_at_one_go(told))
+
+
+def _once_each(found: list[HotStall]) -> list[HotStall]:
+    """The same, where what a function reads again, having given it no other value since, is minor: the number is at hand."""
+    before: dict[tuple[FunctionModel, str], int] = {}
+    told = []
+    for stall in found:
+        first = stall.node.lineno
+        if stall.sense in (READ, COPY):
+            first = before.setdefault((stall.function, ast.unparse(stall.node)), first)
+        roots = {n.id for n in ast.walk(stall.node) if isinstance(n, ast.Name)}
+        given = (v.lineno for name in roots for v in stall.function.assigned.get(name, ()))
+        again = first < stall.node.lineno and not any(first < line < stall.node.lineno for line in given)
+        told.append(replace(stall, minor=True) if again else stall)
+    return told
 
 
 def _judges_data(model: Waiting, stall: Stall) -> bool:
@@ -267,13 +283,15 @@ def _told(
 
 def _loops(model: Waiting, stall: Stall) -> int:
     """How many loops of its own function run a stall."""
-    return sum(isinstance(parent, (ast.For, ast.AsyncFor, ast.While)) for parent in _repeating(model, stall.node))
+    return sum(
+        isinstance(parent, (ast.For, ast.AsyncFor, ast.While)) for parent in _repeating(model.source, stall.node)
+    )
 
 
-def _repeating(model: Waiting, node: ast.AST) -> Iterator[ast.AST]:
+def _repeating(source: SourceModule, node: ast.AST) -> Iterator[ast.AST]:
     """The loops and comprehensions of a function that run a node again and again, the nearest first."""
     child = node
-    for parent in model.ancestors(node):
+    for parent in source.ancestors(node):
         match parent:
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 return
@@ -298,31 +316,46 @@ def _loop(loop: HotLoop) -> Step:
 
 
 def _often(model: Waiting, stall: Stall, hot: Hot) -> str:
-    """How often code runs that a function hot by its role leads to."""
-    under = _option(model, stall.node)
-    once = f"call of `{_named(hot.root)}`{under}"
-    around = next(_repeating(model, stall.node), None)
+    """How often code runs that a function hot by its role leads to: by the nearest loop, its own or that of a call on the way."""
+    once = f"call of `{_named(hot.root)}`{_option(model, stall.node)}"
+    way = [(model.source, stall.node), *reversed(hot.calls)]
+    source, around = next(((s, loop) for s, node in way for loop in _repeating(s, node)), (model.source, None))
     if around is None:
         return f"once a {once}"
     if isinstance(around, (ast.For, ast.AsyncFor, ast.While)):
-        return f"at each pass of the loop on line {around.lineno}, in each {once}"
+        return f"at each pass of {_header(around)}{_line(source, around, model.source)}, in each {once}"
     return f"for each element, in each {once}"
 
 
-# An option of more letters tells a reader less than the line itself.
+# A loop, or an option, of more letters tells a reader less than the line itself.
 _MAX_OPTION = 40
 
 
+def _header(loop: ast.For | ast.AsyncFor | ast.While) -> str:
+    """A loop in its own words, where those are few."""
+    text = (
+        f"while {ast.unparse(loop.test)}"
+        if isinstance(loop, ast.While)
+        else f"for {ast.unparse(loop.target).strip('()')} in {ast.unparse(loop.iter)}"
+    )
+    return f"`{text}`" if len(text) <= _MAX_OPTION else "the loop"
+
+
+def _line(source: SourceModule, loop: ast.stmt, at: SourceModule) -> str:
+    return f" on line {loop.lineno}" if source is at else f" in {Path(source.path).name}:{loop.lineno}"
+
+
 def _option(model: Waiting, node: ast.AST) -> str:
-    """The option in its own function that a node runs under, in words: `if self.count:`."""
+    """The option in its own function that a node runs under, or whenever it is off, in words: `if self.count:`."""
     child = node
     for parent in model.ancestors(node):
         match parent:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
                 return ""
-            case ast.If(test=test, body=body) if child in body and _is_option(test):
+            case ast.If(test=test, body=body, orelse=orelse) if child in (*body, *orelse) and _is_option(test):
                 text = ast.unparse(test)
-                return f" under `if {text}`" if len(text) <= _MAX_OPTION else ""
+                under = f" under `if {text}`" if child in body else f" unless `{text}`"
+                return under if len(text) <= _MAX_OPTION else ""
         child = parent
     return ""
 

@@ -11,6 +11,9 @@ _GIVING = regex(
     rb"\b(?<![\"'])(self\.|cls\.)?(\w++)[ \t]*+=(?!=)[ \t]*(?!(?:None|False)\b)"
     rb"(?:(?:(?:self|cls|cfg|config|args|opt|hparams)\.)?([A-Za-z_]\w*)[ \t]*(?=[,)\n\r#]))?"
 )
+# A statement that gives a name of a function's own: it says nothing of a parameter of that name, unless it is passed on.
+_OF_ITS_OWN = regex(rb"(?m)^[ \t]++(\w++)[ \t]++=(?!=)[ \t]*+(?![\w.]++[ \t]*+[,)\n\r#]|[^\n]{0,200}==)")
+_PASSED = regex(rb"[(,][ \t\n]*+(\w++)(?=[ \t\n]*+[,)\[.])")
 # `name=None`, `name: bool = False`.
 _OFF = regex(rb"\b(?<![\"'])(\w++)[ \t]*+(?::[^=,()\n]{0,80}+)?=[ \t]*(?:None|False)\b")
 # Names in texts that may be options: `"name"`, `--name`.
@@ -28,6 +31,9 @@ class Givens:
         # By name: the names that it is given by, and whether it is given anything else.
         self._by: dict[bytes, set[bytes]] = {}
         self._given: set[bytes] = set()
+        # Those that functions compute for themselves, and those that are given to others.
+        self._own: set[bytes] = set()
+        self._passed: set[bytes] = set()
         # Names that are off somewhere: those of parameters and attributes.
         self._off: set[bytes] = set()
 
@@ -37,10 +43,14 @@ class Givens:
             self._given.update(key.replace(b"-", b"_") for key in _KEY.findall(raw))
             return
         self._off.update(_OFF.findall(raw))
-        for _, name, other in _GIVING.findall(raw):
-            if not other or other == b"True":
+        own = {match.start(1): match[1] for match in _OF_ITS_OWN.finditer(raw)}
+        self._own.update(own.values())
+        self._passed.update(_PASSED.findall(raw))
+        for match in _GIVING.finditer(raw):
+            _, name, other = match.groups()
+            if other == b"True" or (not other and match.start() not in own):
                 self._given.add(name)
-            elif other != name:
+            elif other and other != name:
                 self._by.setdefault(name, set()).add(other)
         self._given.update((one or other).replace(b"-", b"_") for one, other in _QUOTED.findall(raw))
 
@@ -52,7 +62,8 @@ class Givens:
             here = waiting.popleft()
             # Parameters that are never off are given by their places; attributes of an object's own aren't.
             may_be_off = here in self._off or (here.startswith(b"_") and here in self._by)
-            if here in self._given or not may_be_off or len(seen) > MAX_FOLLOWED:
+            is_given = here in self._given or (here in self._own and here in self._passed)
+            if is_given or not may_be_off or len(seen) > MAX_FOLLOWED:
                 return True
             new = self._by.get(here, set()) - seen
             seen |= new

@@ -18,7 +18,7 @@ COPIED = frozenset(
 )  # fmt: skip
 
 # What a repository has on top: a page, and the terms under which its code may be copied.
-PAGES = ("README.md", "README.rst")
+PAGES = ("README.md", "README.rst", "readme.md")
 TERMS = ("LICENSE", "LICENSE.md", "LICENSE.txt", "COPYING")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from devlint.knowledge import torch_knowledge
@@ -20,7 +20,7 @@ from devlint.signatures.answers.roles import is_aside, tries_again
 from devlint.signatures.answers.waits import Stall
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.waits import COPY, FLUSH, SIZE
-from devlint.source.modules import FunctionModel, SourceModule, last_name
+from devlint.source.modules import FunctionModel, SourceModule, dotted, last_name
 from devlint.source.trees import calls_in
 
 # Whether a project gives a parameter that is off by default.
@@ -43,7 +43,8 @@ def is_minor(reader: Reader, stall: Stall, hot: Hot, gives: Gives) -> bool:
     return (
         not has_cheaper_form(stall)
         or _is_once_an_answer(way)
-        or (not any(_is_in_steps(source, node) for source, node in way) and (_is_once(hot) or _is_of_request(stall)))
+        or (not any(_is_in_steps(source, node) for source, node in way) and _is_once(hot))
+        or (not any(_is_in_steps(source, node) for source, node in hot.calls) and _takes_in(stall))
         or not all(is_straight(source, node, gives) for source, node in way)
         or not _is_called(reader, hot.root)
         or _learns_nowhere(reader, stall, hot)
@@ -258,9 +259,16 @@ def _is_once(hot: Hot) -> bool:
     return root.name == "__call__" and (not _wraps(root.cls) or _goes_all_the_way(root))
 
 
-def _is_of_request(stall: Stall) -> bool:
-    """Whether the function that waits takes in what a request brings, or makes what it gets, by its name."""
-    return _OF_REQUEST.search(stall.function.name) is not None
+# What takes in the voice, or the picture, that a request wants its answer to be like.
+_TAKING_IN = regex(
+    r"_?(?:prompt|reference|speaker)_\w{0,60}(?:tokeni[sz]ation|tokeni[sz]e|encoding|embedding|features?)"
+    r"|_?(?:tokeni[sz]e|encode|embed|extract|process|prepare|get)_(?:\w{1,60}_)?(?:prompts?|references?|speakers?|spk|voices?)(?:_\w{1,60})?"
+)
+
+
+def _takes_in(stall: Stall) -> bool:
+    """Whether the function that waits takes in what a request brings, by its name: its loops go over a few things."""
+    return _TAKING_IN.fullmatch(stall.function.name) is not None
 
 
 def _is_node(cls: ast.ClassDef, method: str) -> bool:
@@ -551,15 +559,22 @@ _BUILTIN = frozenset(
 )  # fmt: skip
 
 
-def follows_wait(source: SourceModule, node: ast.AST, waits: Collection[int], waiting: Collection[str]) -> bool:
+def follows_wait(
+    source: SourceModule,
+    node: ast.AST,
+    waits: Collection[int],
+    waiting: Collection[str],
+    is_cold: Callable[[ast.AST], bool] = lambda node: False,
+) -> bool:
     """Whether a wait comes right after another one, when all that was queued is done: the two are mended at one go.
 
     `waits` are the ids of the nodes that wait, `waiting` the names of the functions in which they stand. Only a few operators
-    may be queued between.
+    may be queued between; what is cold hardly ever runs.
     """
     if any(id(n) in waits for n in ast.walk(node) if n is not node):
         return True
-    for earlier in reversed(source.before(source.statement_of(node))):
+    right_before = True
+    for earlier in _earlier(source, source.statement_of(node)):
         inner = list(ast.walk(earlier))
         if isinstance(earlier, ast.If):
             leaves = isinstance(earlier.body[-1], _LEAVING) and not earlier.orelse
@@ -567,8 +582,10 @@ def follows_wait(source: SourceModule, node: ast.AST, waits: Collection[int], wa
             if any(id(n) in waits for n in asked):
                 # `if start < least: return x`: whoever comes by has waited.
                 return leaves or not _queue_much(inner)
-            if not leaves or _queue_much(asked):
+            runs_rarely = leaves or (not earlier.orelse and is_cold(earlier.body[0]))
+            if _queue_much(asked if runs_rarely else inner):
                 return False
+            right_before = right_before and leaves
             continue
         if isinstance(earlier, (ast.For, ast.While)):
             # Its last pass has waited.
@@ -578,11 +595,35 @@ def follows_wait(source: SourceModule, node: ast.AST, waits: Collection[int], wa
         if any(id(n) in waits for n in inner):
             return True
         called = [n for n in inner if isinstance(n, ast.Call)]
-        if any(last_name(n.func) in waiting and _is_own(n.func) for n in called):
+        # A function that waits may queue more after that: what follows at once is looked over with it.
+        if right_before and any(last_name(n.func) in waiting and _is_own(n.func) for n in called):
+            return True
+        if any(map(_solves, called)):
             return True
         if _queue_much(inner):
             return False
     return False
+
+
+def _earlier(source: SourceModule, statement: ast.AST) -> Iterator[ast.stmt | ast.expr]:
+    """What runs before a statement, the nearest first: the statements of its block, then the test of the `if` around, and so on."""
+    while True:
+        yield from reversed(source.before(statement))
+        around = next(source.ancestors(statement), None)
+        if not isinstance(around, ast.If):
+            return
+        yield around.test
+        statement = around
+
+
+# Functions of linear algebra that look on the host whether they came to an end.
+_SOLVING = frozenset({"svd", "eig", "eigh", "inv", "inverse", "solve", "cholesky"})
+
+
+def _solves(call: ast.Call) -> bool:
+    """`torch.linalg.inv(x)`, `torch.svd(x)`."""
+    owner = dotted(call.func.value) if isinstance(call.func, ast.Attribute) else None
+    return owner in ("torch", "torch.linalg", "linalg", "LA") and last_name(call.func) in _SOLVING
 
 
 _LEAVING = (ast.Return, ast.Continue, ast.Break, ast.Raise)

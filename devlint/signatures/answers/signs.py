@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator
 
 from devlint.regexes import regex
+from devlint.signatures.answers.attributes import is_cpu
 from devlint.signatures.answers.waits import Stall
 from devlint.signatures.state.waits import COPY, DECIDE, FLUSH, READ, SIZE
 
@@ -42,6 +43,8 @@ def lacks_sign(stall: Stall, *, by_role: bool, calls: bool) -> bool:
     if stall.sense == FLUSH:
         # Helpers wait, and give memory back, for whoever calls them: mostly where something ends.
         return calls
+    if _is_on_host_by_default(stall):
+        return True
     if stall.sense not in _BY_ROLE or stall.certain or _is_there(stall):
         return False
     if stall.also_on_host:
@@ -55,6 +58,13 @@ def lacks_sign(stall: Stall, *, by_role: bool, calls: bool) -> bool:
 
 # What a file says that brings something to an accelerator, or leaves that to a library.
 _MOVES = regex(r"(?i)\.cuda\(|\.to\(|to_device|accelerat|lightning|fabric|deepspeed|trainer\b|device=")
+
+
+def _is_on_host_by_default(stall: Stall) -> bool:
+    """`def draw(n, device="cpu"): x = torch.rand(n, device=device)`: on the host, unless somebody asks for more."""
+    place = stall.value.place
+    given = stall.function.defaults.get(str(place.name[0])) if place.sort == "told" and place.name else None
+    return given is not None and is_cpu(given)
 
 
 def _is_there(stall: Stall) -> bool:

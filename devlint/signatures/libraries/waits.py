@@ -229,11 +229,7 @@ def _operator(call: Call, facts: Operator, name: str, operands: list[tuple[ast.e
 def indexed(frame: Frame, node: ast.Subscript, base: Value, operands: list[tuple[ast.expr, Value]]) -> None:
     """`x[mask]`, `x[:t]`, `x[[0, 2]]`, `values[t]`."""
     tensors = _may_be_tensor(base)
-    for part in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
-        if isinstance(part, ast.Slice):
-            for bound in (part.lower, part.upper, part.step):
-                if bound is not None and not isinstance(bound, ast.Constant):
-                    _bound(frame, node, bound)
+    _bounds(frame, node, node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice])
     for asked, value in operands:
         for _, option in value.options():
             if option.kind is LIST and tensors:
@@ -246,10 +242,15 @@ def indexed(frame: Frame, node: ast.Subscript, base: Value, operands: list[tuple
                     note(frame, READ, node, "[]", asked, option)
 
 
-def _bound(frame: Frame, node: ast.Subscript, bound: ast.expr) -> None:
-    value = frame.reader.evaluate(frame, bound)
-    if _is_tensor(value):
-        note(frame, READ, node, "[:]", bound, value)
+def _bounds(frame: Frame, node: ast.Subscript, parts: list[ast.expr]) -> None:
+    """The bounds of slices, which the host has to know."""
+    for part in parts:
+        bounds = (part.lower, part.upper, part.step) if isinstance(part, ast.Slice) else ()
+        for bound in bounds:
+            if bound is not None and not isinstance(bound, ast.Constant):
+                value = frame.reader.evaluate(frame, bound)
+                if _is_tensor(value):
+                    note(frame, READ, node, "[:]", bound, value)
 
 
 def _holds_tensors(frame: Frame, value: Value) -> bool:
@@ -263,10 +264,14 @@ def _holds_slices(node: ast.expr) -> bool:
 
 
 def stored(frame: Frame, target: ast.Subscript, owner: Value, value: Value) -> None:
-    """`x[mask] = y`: where the values are laid out by a count."""
-    if not _may_be_tensor(owner) or not any(o.kind in (TENSOR, UNKNOWN) for _, o in value.options()):
+    """`x[mask] = y`, where the values are laid out by a count, and `x[:t] = y`."""
+    if not _may_be_tensor(owner):
         return
-    for part in target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]:
+    parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
+    _bounds(frame, target, parts)
+    if not any(o.kind in (TENSOR, UNKNOWN) for _, o in value.options()):
+        return
+    for part in parts:
         if not isinstance(part, (ast.Slice, ast.Constant, ast.UnaryOp)) or isinstance(
             getattr(part, "op", None), ast.Invert
         ):

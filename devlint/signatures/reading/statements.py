@@ -168,9 +168,8 @@ def _as_load(target: ast.expr) -> ast.expr:
             node: ast.expr = ast.Name(name, ast.Load())
         case ast.Attribute(value=value, attr=attr):
             node = ast.Attribute(value, attr, ast.Load())
-        case ast.Subscript(value=value, slice=index):
-            node = ast.Subscript(value, index, ast.Load())
         case _:
+            # `x[i] += 1` reads and writes by the same index.
             return target
     return ast.copy_location(node, target)
 

@@ -121,6 +121,7 @@ class LegacyCudaType(Rule):
             minor=not called
             or _is_chosen(found, facts)
             or is_test_file(Path(facts.path))
+            or facts.model.project_uses(_CHOOSES)
             or _is_for_cuda(found, facts),
         )
 
@@ -165,6 +166,10 @@ def _is_for_cuda(found: ast.expr, facts: Facts) -> bool:
     return any(_moves_anyway(node, facts) for node in walk(facts.model.source.tree)) or _is_of_cuda_programs(
         found, facts
     )
+
+
+# A process that chooses its GPU means that one.
+_CHOOSES = r"\bcuda\.set_device\("
 
 
 # What is computed with while something is trained, and hardly otherwise.

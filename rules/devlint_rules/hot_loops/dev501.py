@@ -13,7 +13,7 @@ from devlint.knowledge import torch_knowledge
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
-from devlint_rules.hot_loops.gains import gains_little
+from devlint_rules.hot_loops.gains import gains_little, is_said
 from devlint_rules.hot_loops.needed import is_needed, is_written
 from devlint_rules.hot_loops.other_waits import waits_anyway
 
@@ -36,14 +36,15 @@ class ItemInHotLoop(Rule):
     Told where the rule is selected by its code, as in `--select DEV501`: what waits in loops that train nothing (under
     `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that only call a model), or whose passes are
     epochs; at the end of a step, after `optimizer.step()`; in a guard (`if not math.isfinite(loss.item()): sys.exit(1)`, `assert`,
-    `if loss < best:`, `if not math.isnan(loss.item()): loss.backward()`); what another line of each step prints; beside a loop
+    `if loss < best:`, `if not math.isnan(loss.item()): loss.backward()`); what another line of each step prints, or reads right before; beside a loop
     over the steps of a model in each pass; where a program of several processes isn't (`if not args.distributed:`); in a loop that calls
     `torch.cuda.synchronize()` in each pass; and where the same stretch
     of the step waits for something else that no rule tells of.
     At the end of a step it tells by default of what it has a fix for.
 
     In code that is hot by its role (in preview) it tells of what each step comes by; of what stands where an option leads,
-    runs once a request, or follows right on another wait, where it is selected by its code as well.
+    runs once a request, reads again what the function has read, or stands right after another wait, or right before one that
+    stays, where it is selected by its code as well.
 
     ## Why is this bad
     The host runs ahead of the accelerator and queues its work. To read a value it must wait until all of that is
@@ -114,6 +115,8 @@ class ItemInHotLoop(Rule):
     fix = "U/D"
 
     senses = frozenset({"read"})
+    # `range(n)`, `x[:n]`, `names[n]`
+    hears = r"\brange\s*\(|\w\["
 
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
         return stalls.reads_accelerator(unit, model)
@@ -153,7 +156,7 @@ class ItemInHotLoop(Rule):
             notes=stalls.loop_notes(hot, value, facts),
             hint=None if change else _hint(node, facts),
             change=change,
-            minor=change is None and gains_little(read, hot, facts),
+            minor=is_said(read, facts) or (change is None and gains_little(read, hot, facts)),
         )
 
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import calls_in, last_name, own_nodes, walk
+from devlint.facts import access_path, calls_in, last_name, own_nodes, walk
 from devlint.lazy import regex
 from devlint_rules.hot_loops.needed import is_written
 from devlint_rules.hot_loops.other_waits import tensor_read, waits_untold
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # What is asked of a loss before a step goes on.
 _FINITE = frozenset({"isfinite", "isnan", "isinf"})
 _BEST = regex(r"(?i)(?:^|_|\b)best(?:_|\b|$)")
-_STEPPING = regex(r"(?i)optim|scaler|engine|(?:^|_)opt(?:_|$)|accelerator")
+_STEPPING = regex(r"(?i)optim|scaler|engine|(?:^|_|\.)opt(?:_|$)|accelerator")
 # Flags of programs that run in several processes.
 _SEVERAL = regex(r"(?:is_|use_|do_)?(?:distributed|ddp|multi_?gpu|parallel)|is_(?:dist|distributed)_\w{1,30}")
 
@@ -42,31 +42,108 @@ def gains_little(read: ast.expr, hot: HotLoop, facts: Facts) -> bool:
 
 def costs_nothing_new(read: ast.AST, hot: HotLoop | None, facts: Facts) -> bool:
     """Whether a wait is a guard, asks whether a run has got better, is for what each step prints anyway, or stands beside many steps of a model."""
-    if _guards(facts.statement, facts):
+    if _guards(facts.statement, facts) or _has_waited_inside(read):
         return True
-    return hot is not None and hot.node is not None and (_is_said(read, hot.node, facts) or _is_long(read, hot.node))
+    return hot is not None and hot.node is not None and (is_said(read, facts) or _is_long(read, hot.node))
+
+
+# What counts on the host before a reading can begin.
+_COUNTING = frozenset({"masked_select", "nonzero", "argwhere", "unique"})
+
+
+def _has_waited_inside(read: ast.AST) -> bool:
+    """`right.masked_select(mask).sum().item()`: what is read waits by itself."""
+    return any(last_name(call.func) in _COUNTING for call in calls_in(read))
 
 
 # -- what each step says -----------------------------------------------------------------------------------------------
 
 # What shows its text at once, at each step.
-_SHOWING = frozenset({"print", "info"})
+_PRINTING = frozenset({"print", "info"})
+# What keeps a text, or a number, in front of somebody's eyes.
+_SHOWING = _PRINTING | {"set_description", "set_description_str", "set_postfix", "set_postfix_str"}
 # What takes a number of a tensor, which is then shown; a tensor that becomes text by itself is told as that.
 _READING = frozenset({"item", "tolist", "float", "int"})
+# Methods that keep what they are given, as a meter or a list does.
+_KEEPING = frozenset({"update", "append", "add", "push"})
+# What is read is followed through so many statements.
+_MAX_STEPS = 3
 
 
-def _is_said(read: ast.AST, loop: ast.AST, facts: Facts) -> bool:
-    """Whether another line of each step prints what is read: `losses.append(loss.item())` costs nothing beside that print."""
+def is_said(read: ast.AST, facts: Facts) -> bool:
+    """Whether each step prints what is read on another line, or shows what is computed of it: a meter's mean, a running total."""
     if not isinstance(read, ast.Call) or last_name(read.func) not in _READING:
         return False
     asked = ast.dump(read)
-    return any(
-        isinstance(n, ast.Call)
-        and last_name(n.func) in _SHOWING
-        and any(part is not read and isinstance(part, ast.expr) and ast.dump(part) == asked for part in walk(n))
-        and facts.model.hot_loop(n) is not None
-        for n in own_nodes(loop)
+    shown = [n for n in _shown_each_step(read, facts) if not any(part is read for part in walk(n))]
+    prints = (n for n in shown if last_name(n.func) in _PRINTING)
+    if any(isinstance(part, ast.expr) and ast.dump(part) == asked for n in prints for part in walk(n)):
+        return True
+    kept = _kept_under(read, facts)
+    return any(isinstance(part, ast.expr) and access_path(part) in kept for n in shown for part in walk(n))
+
+
+def _shown_each_step(read: ast.AST, facts: Facts) -> Iterator[ast.Call]:
+    """The calls that show something in each step around a read, unless an option says that they don't."""
+    step = _step_around(read, facts)
+    if step is None:
+        return
+    bound = {n.id for n in own_nodes(step) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    for node in own_nodes(step):
+        if isinstance(node, ast.Call) and last_name(node.func) in _SHOWING:
+            tests = [p.test for p, _ in _branches(node, facts) if isinstance(p, (ast.If, ast.IfExp)) and p is not step]
+            if all(_is_option(test, bound) for test in tests):
+                yield node
+
+
+def _is_option(test: ast.expr, bound: set[str]) -> bool:
+    """`not args.quiet`, `is_main_process()`: a test that comes out alike in each step, in which the names `bound` are set."""
+    return not any(
+        isinstance(n, (ast.Compare, ast.BinOp)) or (isinstance(n, ast.Name) and n.id in bound) for n in walk(test)
     )
+
+
+def _step_around(read: ast.AST, facts: Facts) -> ast.AST | None:
+    """The loop each pass of which changes weights once, which may gather gradients in a loop of its own; or the innermost one."""
+    loops = [*_loops_around(read, facts)]
+    for loop in loops:
+        steps = (n for n in own_nodes(loop) if isinstance(n, ast.Call) and last_name(n.func) == "step" and _learns(n))
+        if any(next(_loops_around(step, facts), None) is loop for step in steps):
+            return loop
+    return loops[0] if loops else None
+
+
+def _loops_around(node: ast.AST, facts: Facts) -> Iterator[ast.AST]:
+    return (p for p in facts.model.ancestors(node) if isinstance(p, (ast.For, ast.AsyncFor, ast.While)))
+
+
+def _kept_under(read: ast.Call, facts: Facts) -> set[str]:
+    """The access paths of what a pass computes of what is read."""
+    kept: set[str] = set()
+    scope = facts.model.enclosing_scope(read)
+    holding: list[ast.expr] = [read]
+    for _ in range(_MAX_STEPS):
+        statements = (facts.model.source.statement_of(node) for node in holding)
+        found = {path for statement in statements for path in _keeping(statement)} - kept
+        kept |= found
+        holding = [n for n in own_nodes(scope) if isinstance(n, ast.expr) and access_path(n) in found]
+        if not found:
+            break
+    return kept
+
+
+def _keeping(statement: ast.AST) -> Iterator[str]:
+    """The access paths that a statement binds, or adds to."""
+    match statement:
+        case ast.Assign(targets=targets):
+            parts = [part for t in targets for part in (t.elts if isinstance(t, (ast.Tuple, ast.List)) else (t,))]
+        case ast.AugAssign(target=target):
+            parts = [target]
+        case ast.Expr(value=ast.Call(func=ast.Attribute(value=keeper, attr=name))) if name in _KEEPING:
+            parts = [keeper]
+        case _:
+            parts = []
+    yield from (path for part in parts if (path := access_path(part)) is not None)
 
 
 # What a loop goes over that makes one sample, or one episode, by a model.

@@ -54,6 +54,8 @@ _SCALERS = frozenset({"scaler", "grad_scaler", "loss_scaler", "amp_scaler"})
 _SYNCHRONIZING = frozenset({"synchronize", "empty_cache", "scale_loss"})
 # Functions that nobody has read, and that run a model many times: one wait more is nothing beside them.
 _LASTING = regex(r"(?i)generate|beam_search|attack|perturb|inner_loop|rollout|simulate")
+# They copy a list of Python's numbers to where they are told.
+_COPYING = frozenset({"torch.tensor", "torch.as_tensor"})
 # Functions are looked into so many times.
 _MAX_DEPTH = 2
 
@@ -83,6 +85,12 @@ def waits_beside(read: ast.expr, facts: Facts) -> bool:
     )
 
 
+def waits_in_forward(node: ast.AST, facts: Facts) -> bool:
+    """Whether the text of the `forward` around a node says that it waits, wherever its inputs are."""
+    scope = facts.model.enclosing_scope(node)
+    return isinstance(scope, ast.FunctionDef) and scope.name == "forward" and _reads(facts.code_of(scope))
+
+
 def _is_array_of_host(node: ast.AST) -> bool:
     """`model(x).detach().numpy()`, without a copy to the host."""
     match node:
@@ -102,6 +110,11 @@ def waits_untold(node: ast.AST, facts: Facts, is_told: Callable[[ast.Call], bool
     match node:
         case ast.Subscript() | ast.Call() if (sized := sized_by_values(node, facts)) is not None:
             return sized.instead in WITHOUT_CHEAPER_FORM
+        case ast.Slice(lower=lower, upper=upper):
+            return any(bound is not None and _holds_tensor(bound, facts) for bound in (lower, upper))
+        case ast.Call(func=func, args=[ast.ListComp(), *_]) if facts.model.qualified(func) in _COPYING:
+            # The host copies what it has just gathered, and waits for what was queued before.
+            return _holds_tensor(node, facts)
         case ast.Call(func=ast.Name(id=name)) if name in _READING_BUILTINS:
             return False
         case ast.Call(func=ast.Attribute(attr=name)) if name in ("numpy", "format") or name in TEXT_METHODS:
@@ -155,7 +168,9 @@ def _call_waits(
 
 
 def _reads_untold(function: FunctionModel, facts: Facts, is_told: Callable[[ast.Call], bool]) -> bool:
-    """Whether a function of the project reads what no rule tells of there."""
+    """Whether a function of the project reads what no rule tells of there, or goes on by what it asks of a loss."""
+    if _DECIDES.search(function.text) is not None:
+        return True
     reads = [n for n in function.nodes if isinstance(n, ast.Call) and _reads_by_itself(n)]
     if function.source is facts.model.source:
         return any(not is_told(read) for read in reads)

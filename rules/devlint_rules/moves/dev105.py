@@ -14,6 +14,7 @@ from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.beside import differs_by_move_alone, is_never_read
 from devlint_rules.moves import factories
+from devlint_rules.moves.small import is_small
 from devlint_rules.moves.twins import moves_like
 
 if TYPE_CHECKING:
@@ -142,24 +143,8 @@ class CreatedThenMoved(Rule):
             f"`{facts.name_of(made)}` is made on cpu and moved at once: {_told(name)}",
             "likely" if likely else "certain",
             change=_made_there(node, made, name, between, move, facts),
-            minor=_is_evaluated(node, facts)
-            or _shuffles_batch(name, facts.node(made))
-            or factories.is_handful(name, made),
+            minor=_is_evaluated(node, facts) or is_small(node, made, name, between, facts),
         )
-
-
-# How many there are in a batch.
-_OF_BATCH = regex(r"len\(\w+\)|\w+\.(?:size\(0\)|size\(\)\[0\]|shape\[0\])|(?:\w+\.)?(?:batch_size|bsz?|batch|n_batch)")
-
-
-def _shuffles_batch(name: str, made: ast.AST | None) -> bool:
-    """`torch.randperm(x.size(0))`: a few integers, and others where the device's own generator draws them."""
-    return (
-        name == "torch.randperm"
-        and isinstance(made, ast.Call)
-        and bool(made.args)
-        and _OF_BATCH.fullmatch(ast.unparse(made.args[0])) is not None
-    )
 
 
 def _is_evaluated(node: cst.Call, facts: Facts) -> bool:

@@ -6,7 +6,6 @@ import ast
 import re
 from collections.abc import Iterator
 from itertools import islice
-from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.facts import HOST, MOVES, Kind, own_nodes, place_of_device, walk
@@ -117,21 +116,10 @@ def like_another(node: cst.Call, facts: Facts) -> str | None:
 
 def _has_no_elements(name: str, node: cst.Call) -> bool:
     """`torch.empty(0)`, `torch.zeros((0, 4))`: no memory is taken, and nothing copied."""
-    return 0 in _told_sizes(name, node)
+    return 0 in told_sizes(name, node)
 
 
-def is_handful(name: str, node: cst.Call) -> bool:
-    """`torch.eye(3)`, `torch.zeros(1, 1)`: a few numbers, by sizes that are written down."""
-    sizes = _told_sizes(name, node)
-    if name == "torch.eye":
-        sizes = sizes * 2 if len(sizes) == 1 else sizes
-    return bool(sizes) and None not in sizes and prod(size for size in sizes if size is not None) <= _HANDFUL
-
-
-_HANDFUL = 16
-
-
-def _told_sizes(name: str, node: cst.Call) -> list[int | None]:
+def told_sizes(name: str, node: cst.Call) -> list[int | None]:
     """The sizes that a factory is given, None for what isn't written down; none for a factory that is given something else."""
     sizes = [a.value for a in node.args if a.keyword is None or a.keyword.value == "size"]
     match sizes:
