@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from devlint.placement.conditions import is_for_the_host
+from devlint.regexes import regex
 from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, assigned_in
 from devlint.source.names import is_unbound
 from devlint.source.project import Project
@@ -121,8 +122,10 @@ class FileText:
     def imports_in_vain(self) -> bool:
         """Whether the file fails as it begins: `from model import Net`, of a `model.py` beside it that says `from .op import f`.
 
-        What is imported under a name of its own is in no package.
+        What is imported under a name of its own is in no package. Or it imports a class that a module of the project hasn't got (any more).
         """
+        if any(map(self._imports_missing_class, self.source.tree.body)):
+            return True
         folder = Path(self.source.path).parent
         beside = (
             module
@@ -133,6 +136,21 @@ class FileText:
         )
         return any(isinstance(n, ast.ImportFrom) and n.level > 0 for module in beside for n in module.tree.body)
 
+    def _imports_missing_class(self, node: ast.stmt) -> bool:
+        """Whether a statement imports a name with a capital that nothing binds in the file of the project which it names."""
+        if not isinstance(node, ast.ImportFrom):
+            return False
+        package, here = self.source.absolute(node), Path(self.source.path)
+        module = self._project.find(package, here) if package else None
+        if module is None or not module.path.endswith(".py") or module.star_imports or _BINDING.search(module.text):
+            return False
+        return any(
+            alias.name[0].isupper()
+            and alias.name not in module.bindings
+            and self._project.find(f"{package}.{alias.name}", here) is None
+            for alias in node.names
+        )
+
     def imports_from(self, pattern: re.Pattern[bytes], *, through_packages: bool = False) -> set[str]:
         """The names that the file imports from project modules whose text matches a pattern, directly or through a package."""
         path, project = Path(self.source.path), self._project
@@ -142,6 +160,10 @@ class FileText:
     def packages(self) -> frozenset[str]:
         """The packages that the file imports, by their first name."""
         return self.source.imported_packages
+
+
+# What may bind names of a module that its text doesn't.
+_BINDING = regex(r"__getattr__|\bglobals\(\)|\bexec\(|\bsys\.modules\b|\blocals\(\)|\bsetattr\(")
 
 
 def called_as(scope: FunctionModel) -> str:

@@ -43,7 +43,8 @@ def is_minor(reader: Reader, stall: Stall, hot: Hot, gives: Gives) -> bool:
     return (
         not has_cheaper_form(stall)
         or _is_once_an_answer(way)
-        or (not any(_is_in_steps(source, node) for source, node in way) and (_is_once(hot) or _is_of_request(stall)))
+        or (not any(_is_in_steps(source, node) for source, node in way) and _is_once(hot))
+        or (not any(_is_in_steps(source, node) for source, node in hot.calls) and _takes_in(stall))
         or not all(is_straight(source, node, gives) for source, node in way)
         or not _is_called(reader, hot.root)
         or _learns_nowhere(reader, stall, hot)
@@ -258,9 +259,16 @@ def _is_once(hot: Hot) -> bool:
     return root.name == "__call__" and (not _wraps(root.cls) or _goes_all_the_way(root))
 
 
-def _is_of_request(stall: Stall) -> bool:
-    """Whether the function that waits takes in what a request brings, or makes what it gets, by its name."""
-    return _OF_REQUEST.search(stall.function.name) is not None
+# What takes in the voice, or the picture, that a request wants its answer to be like.
+_TAKING_IN = regex(
+    r"_?(?:prompt|reference|speaker)_\w{0,60}(?:tokeni[sz]ation|tokeni[sz]e|encoding|embedding|features?)"
+    r"|_?(?:tokeni[sz]e|encode|embed|extract|process|prepare|get)_(?:\w{1,60}_)?(?:prompts?|references?|speakers?|spk|voices?)(?:_\w{1,60})?"
+)
+
+
+def _takes_in(stall: Stall) -> bool:
+    """Whether the function that waits takes in what a request brings, by its name: its loops go over a few things."""
+    return _TAKING_IN.fullmatch(stall.function.name) is not None
 
 
 def _is_node(cls: ast.ClassDef, method: str) -> bool:
@@ -565,6 +573,7 @@ def follows_wait(
     """
     if any(id(n) in waits for n in ast.walk(node) if n is not node):
         return True
+    right_before = True
     for earlier in _earlier(source, source.statement_of(node)):
         inner = list(ast.walk(earlier))
         if isinstance(earlier, ast.If):
@@ -576,6 +585,7 @@ def follows_wait(
             runs_rarely = leaves or (not earlier.orelse and is_cold(earlier.body[0]))
             if _queue_much(asked if runs_rarely else inner):
                 return False
+            right_before = right_before and leaves
             continue
         if isinstance(earlier, (ast.For, ast.While)):
             # Its last pass has waited.
@@ -585,7 +595,10 @@ def follows_wait(
         if any(id(n) in waits for n in inner):
             return True
         called = [n for n in inner if isinstance(n, ast.Call)]
-        if any(last_name(n.func) in waiting and _is_own(n.func) for n in called) or any(map(_solves, called)):
+        # A function that waits may queue more after that: what follows at once is looked over with it.
+        if right_before and any(last_name(n.func) in waiting and _is_own(n.func) for n in called):
+            return True
+        if any(map(_solves, called)):
             return True
         if _queue_much(inner):
             return False

@@ -178,7 +178,7 @@ def _read(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None
 def _is_kept_by_others(reader: Reader, frame: Frame, wait: Wait) -> bool:
     """`cache.length.item()`, where the project makes `length_data = torch.zeros(4, device="cpu")`: the cache's lengths are views of that."""
     match wait.asked:
-        case ast.Attribute(attr=name) if not wait.value.place.off_host and len(name) > _SHORT:
+        case ast.Attribute(attr=name) if wait.name == "item" and not wait.value.place.off_host and len(name) > _SHORT:
             made = _MADE_FOR_HOST.format(re.escape(name))
             return reader.project_uses(frame.source, made) or re.search(made, frame.source.text) is not None
     return False

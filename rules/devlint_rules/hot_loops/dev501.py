@@ -37,15 +37,16 @@ class ItemInHotLoop(Rule):
     `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that only call a model), or whose passes are
     epochs; at the end of a step, after `optimizer.step()`; in a guard (`if not math.isfinite(loss.item()): sys.exit(1)`, `assert`,
     `if loss < best:`, `if not math.isnan(loss.item()): loss.backward()`); what another line of each step prints, or shows, by way of
-    a running total or a meter too (`bar.set_description(f"{meter.avg}")`), unless an option turns that off; behind a count of its own
-    (`x.masked_select(mask).sum().item()`); beside a loop
+    a running total or a meter too (`bar.set_description(f"{meter.avg}")`), unless an option turns that off, or reads right before; behind
+    a count of its own (`x.masked_select(mask).sum().item()`); beside a loop
     over the steps of a model in each pass; where a program of several processes isn't (`if not args.distributed:`); in a loop that calls
     `torch.cuda.synchronize()` in each pass; and where the same stretch
     of the step waits for something else that no rule tells of.
     At the end of a step it tells by default of what it has a fix for.
 
     In code that is hot by its role (in preview) it tells of what each step comes by; of what stands where an option leads,
-    runs once a request, or follows right on another wait, where it is selected by its code as well.
+    runs once a request, reads again what the function has read, or stands right after another wait, or right before one that
+    stays, where it is selected by its code as well.
 
     ## Why is this bad
     The host runs ahead of the accelerator and queues its work. To read a value it must wait until all of that is
