@@ -579,7 +579,7 @@ def follows_wait(
         if isinstance(earlier, ast.If):
             leaves = isinstance(earlier.body[-1], _LEAVING) and not earlier.orelse
             asked = list(ast.walk(earlier.test))
-            if any(id(n) in waits for n in asked):
+            if any(id(n) in waits for n in ast.walk(_surely_asked(earlier.test))):
                 # `if start < least: return x`: whoever comes by has waited.
                 return leaves or not _queue_much(inner)
             runs_rarely = leaves or (not earlier.orelse and is_cold(earlier.body[0]))
@@ -612,8 +612,15 @@ def _earlier(source: SourceModule, statement: ast.AST) -> Iterator[ast.stmt | as
         around = next(source.ancestors(statement), None)
         if not isinstance(around, ast.If):
             return
-        yield around.test
+        yield _surely_asked(around.test)
         statement = around
+
+
+def _surely_asked(test: ast.expr) -> ast.expr:
+    """What a test asks each time: the first of `a and b`."""
+    while isinstance(test, ast.BoolOp):
+        test = test.values[0]
+    return test
 
 
 # Functions of linear algebra that look on the host whether they came to an end.
