@@ -19,7 +19,7 @@ from devlint.signatures.answers.known import is_known
 from devlint.signatures.answers.roles import is_aside, tries_again
 from devlint.signatures.answers.waits import Stall
 from devlint.signatures.reading.reader import Reader
-from devlint.signatures.state.waits import COPY, FLUSH, SIZE
+from devlint.signatures.state.waits import COPY, DECIDE, FLUSH, SIZE
 from devlint.source.modules import FunctionModel, SourceModule, dotted, last_name
 from devlint.source.trees import calls_in
 
@@ -134,6 +134,8 @@ def _brings(statement: ast.stmt, name: str) -> bool:
 
 def _is_number_without(stall: Stall, gives: Gives) -> bool:
     """`loss = 0.0`, `if self.weight > 0: loss = self.loss_of(x)`, `loss > 0.0`: a number, unless an option asks for more."""
+    if stall.sense != DECIDE:
+        return False
     root = stall.asked.left if isinstance(stall.asked, ast.Compare) else stall.asked
     given = stall.function.assigned.get(root.id, []) if isinstance(root, ast.Name) else []
     left = [v for v in given if not (isinstance(v, ast.Constant) and isinstance(v.value, (int, float)))]
@@ -663,8 +665,14 @@ def _is_own(function: ast.expr) -> bool:
     return False
 
 
+# What processes do together takes as long as the slowest of them.
+_COLLECTIVE = regex(r"all_reduce|all_gather\w{0,20}|reduce_scatter\w{0,20}|all_to_all\w{0,20}|broadcast|barrier")
+
+
 def _queues_much(function: ast.expr) -> bool:
-    """Whether what is called may be a module, or a function of the project."""
+    """Whether what is called may be a module, or a function of the project, or what processes do together."""
+    if _COLLECTIVE.fullmatch(last_name(function)):
+        return True
     match function:
         case ast.Name(id=name):
             return name not in _BUILTIN
