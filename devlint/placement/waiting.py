@@ -120,8 +120,8 @@ def stalls_of(model: Waiting) -> list[HotStall]:
     lasting = {id(s.node) for s in waiting if s.sense == SIZE and not has_cheaper_form(s)}
     # What was handed to functions and is waited for: whoever brings it to the host once mends the rest.
     handed: set[str] = set()
-    # What a function has read of what it has under a name of its own.
-    read: set[tuple[FunctionModel, str]] = set()
+    # What a function has read of what it has under a name of its own, and by which choices each comes there.
+    read: dict[tuple[FunctionModel, str], list[frozenset[tuple[int, str]]]] = {}
     told: list[HotStall] = []
     for stall in waiting:
         if stall.sense == RACE:
@@ -148,8 +148,10 @@ def stalls_of(model: Waiting) -> list[HotStall]:
                     minor = name in handed
                     handed.add(name)
                 if name := count_read(stall):
-                    minor = minor or (stall.function, name) in read
-                    read.add((stall.function, name))
+                    chosen = _choices_to(model.source, stall.node)
+                    reads = read.setdefault((stall.function, name), [])
+                    minor = minor or any(before <= chosen for before in reads)
+                    reads.append(chosen)
                 minor = minor or _judges_data(model, stall) or lacks_sign(stall, by_role=True, calls=bool(role.calls))
                 way = tuple(_way(role))
                 often, loops = _often(model, stall, role), 1 + _loops(model, stall)
@@ -169,17 +171,42 @@ def stalls_of(model: Waiting) -> list[HotStall]:
 
 def _once_each(found: list[HotStall]) -> list[HotStall]:
     """The same, where what a function reads again, having given it no other value since, is minor: the number is at hand."""
-    before: dict[tuple[FunctionModel, str], int] = {}
+    earlier: dict[tuple[FunctionModel, str], list[tuple[int, frozenset[tuple[int, str]]]]] = {}
     told = []
     for stall in found:
-        first = stall.node.lineno
+        again = False
         if stall.sense in (READ, COPY):
-            first = before.setdefault((stall.function, ast.unparse(stall.node)), first)
-        roots = {n.id for n in ast.walk(stall.node) if isinstance(n, ast.Name)}
-        given = (v.lineno for name in roots for v in stall.function.assigned.get(name, ()))
-        again = first < stall.node.lineno and not any(first < line < stall.node.lineno for line in given)
+            reads = earlier.setdefault((stall.function, ast.unparse(stall.node)), [])
+            chosen = _choices_to(stall.function.source, stall.node)
+            again = any(choices <= chosen and not _is_given_between(stall, line) for line, choices in reads)
+            # What is told stands for the rest, wherever that is.
+            reads.append((stall.node.lineno, chosen if stall.minor else frozenset()))
         told.append(replace(stall, minor=True) if again else stall)
     return told
+
+
+def _is_given_between(stall: HotStall, line: int) -> bool:
+    """Whether a function gives what it waits for another value behind a line."""
+    roots = {n.id for n in ast.walk(stall.node) if isinstance(n, ast.Name)}
+    given = (v.lineno for name in roots for v in stall.function.assigned.get(name, ()))
+    return any(line < at < stall.node.lineno for at in given)
+
+
+def _choices_to(source: SourceModule, node: ast.AST) -> frozenset[tuple[int, str]]:
+    """The choices that lead to a node in its function: what stands in fewer of them runs whenever it does."""
+    chosen = set[tuple[int, str]]()
+    child = node
+    for parent in source.ancestors(node):
+        match parent:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                break
+            case ast.If(test=test, body=body) | ast.IfExp(test=test, body=body) if child is not test:
+                taken = child in body if isinstance(body, list) else child is body
+                chosen.add((id(parent), "body" if taken else "else"))
+            case ast.BoolOp(values=[first, *_]) if child is not first:
+                chosen.add((id(parent), str(id(child))))
+        child = parent
+    return frozenset(chosen)
 
 
 def _judges_data(model: Waiting, stall: Stall) -> bool:

@@ -19,7 +19,7 @@ from devlint.signatures.answers.known import is_known
 from devlint.signatures.answers.roles import is_aside, tries_again
 from devlint.signatures.answers.waits import Stall
 from devlint.signatures.reading.reader import Reader
-from devlint.signatures.state.waits import COPY, FLUSH, SIZE
+from devlint.signatures.state.waits import COPY, DECIDE, FLUSH, SIZE
 from devlint.source.modules import FunctionModel, SourceModule, dotted, last_name
 from devlint.source.trees import calls_in
 
@@ -134,6 +134,8 @@ def _brings(statement: ast.stmt, name: str) -> bool:
 
 def _is_number_without(stall: Stall, gives: Gives) -> bool:
     """`loss = 0.0`, `if self.weight > 0: loss = self.loss_of(x)`, `loss > 0.0`: a number, unless an option asks for more."""
+    if stall.sense != DECIDE:
+        return False
     root = stall.asked.left if isinstance(stall.asked, ast.Compare) else stall.asked
     given = stall.function.assigned.get(root.id, []) if isinstance(root, ast.Name) else []
     left = [v for v in given if not (isinstance(v, ast.Constant) and isinstance(v.value, (int, float)))]
@@ -579,7 +581,7 @@ def follows_wait(
         if isinstance(earlier, ast.If):
             leaves = isinstance(earlier.body[-1], _LEAVING) and not earlier.orelse
             asked = list(ast.walk(earlier.test))
-            if any(id(n) in waits for n in asked):
+            if any(id(n) in waits for n in ast.walk(_surely_asked(earlier.test))):
                 # `if start < least: return x`: whoever comes by has waited.
                 return leaves or not _queue_much(inner)
             runs_rarely = leaves or (not earlier.orelse and is_cold(earlier.body[0]))
@@ -612,8 +614,15 @@ def _earlier(source: SourceModule, statement: ast.AST) -> Iterator[ast.stmt | as
         around = next(source.ancestors(statement), None)
         if not isinstance(around, ast.If):
             return
-        yield around.test
+        yield _surely_asked(around.test)
         statement = around
+
+
+def _surely_asked(test: ast.expr) -> ast.expr:
+    """What a test asks each time: the first of `a and b`."""
+    while isinstance(test, ast.BoolOp):
+        test = test.values[0]
+    return test
 
 
 # Functions of linear algebra that look on the host whether they came to an end.
@@ -656,8 +665,14 @@ def _is_own(function: ast.expr) -> bool:
     return False
 
 
+# What processes do together takes as long as the slowest of them.
+_COLLECTIVE = regex(r"all_reduce|all_gather\w{0,20}|reduce_scatter\w{0,20}|all_to_all\w{0,20}|broadcast|barrier")
+
+
 def _queues_much(function: ast.expr) -> bool:
-    """Whether what is called may be a module, or a function of the project."""
+    """Whether what is called may be a module, or a function of the project, or what processes do together."""
+    if _COLLECTIVE.fullmatch(last_name(function)):
+        return True
     match function:
         case ast.Name(id=name):
             return name not in _BUILTIN

@@ -53,7 +53,7 @@ class Stall:
     supposed: bool = False
     # The parameters that have to be tensors for it: whoever gives numbers doesn't wait.
     of_tensors: frozenset[str] = frozenset()
-    # On another way the function brings it to the host itself, or makes it there.
+    # On another way the function brings it to the host itself.
     also_on_host: bool = False
 
     @property
@@ -106,7 +106,14 @@ def _judged(reader: Reader, frame: Frame, wait: Wait) -> Stall | None:
         use,
         supposed and wait.sense != FLUSH,
         _have_to_be_tensors(frame, wait),
-        any(o.kind in (TENSOR, BATCH, UNKNOWN) and o.place == HOST for _, o in leaves(wait.value, atoms)),
+        any(_is_brought_to_host(option) for _, option in leaves(wait.value, atoms)),
+    )
+
+
+def _is_brought_to_host(option: Value) -> bool:
+    """Whether something is on the host because the code says so: `x.to("cpu")`."""
+    return (
+        option.kind in (TENSOR, BATCH, UNKNOWN) and option.place == HOST and any(s.told for s in steps_to(option.step))
     )
 
 

@@ -26,11 +26,13 @@ from devlint.signatures.values.values import (
     NOTHING,
     TENSOR,
     UNKNOWN_PLACE,
+    ZERO_DIM,
     Place,
     Value,
     constant,
     either,
     mapped,
+    rank_of,
     reference,
 )
 from devlint.source.modules import last_name
@@ -136,13 +138,14 @@ def _assign(frame: Frame, node: ast.Assign) -> None:
 def _put_by_index(frame: Frame, target: ast.Subscript, node: ast.expr, value: Value) -> None:
     """`x[index] = value`, a tensor saying where: unlike a slice, that takes nothing from elsewhere but a number.
 
-    Found by running `index_put_`; where a mask says so, one element alone is a number, too.
+    Found by running `index_put_`; where a mask says so, one element alone is a number, too. A whole number that is a tensor says where as
+    one of Python's does: what is put there is copied, from anywhere.
     """
     if not any(option.kind is TENSOR for _, option in value.options()):
         return
     parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
     indices = [evaluate(frame, part) for part in parts if not isinstance(part, (ast.Slice, ast.Constant))]
-    if any(option.kind is TENSOR for index in indices for _, option in index.options()):
+    if any(option.kind is TENSOR and rank_of(option) != ZERO_DIM for index in indices for _, option in index.options()):
         held = target.value, evaluate(frame, target.value)
         frame.need("operation", target, "index_put_", held, (node, value), guarded=True)
 

@@ -161,9 +161,19 @@ def _writes_in(model: PlacementModel) -> Iterator[Write]:
 
 
 def _of_class(call: ast.Call, own: list[Write], facts: Facts) -> list[Write]:
-    """What the methods of the class save that a load stands in."""
+    """What the methods of the class save that a load stands in, or else what those that it inherits save."""
     cls = facts.model.source.class_of(call)
-    return [w for w in own if cls is not None and facts.model.source.class_of(w.call) is cls]
+    found = [w for w in own if cls is not None and facts.model.source.class_of(w.call) is cls]
+    return found or [*_of_bases(call, facts)]
+
+
+def _of_bases(call: ast.Call, facts: Facts) -> Iterator[Write]:
+    """What methods save that the class around a load inherits from the project's own."""
+    cls = facts.model.class_around(call)
+    for base in cls.project_lineage() if cls is not None else ():
+        model = facts.model.file_of(base.source)
+        if model is not None:
+            yield from (w for w in _writes_in(model) if model.source.class_of(w.call) is base.node)
 
 
 def _is_of_numbers(write: Write) -> bool:
@@ -269,6 +279,8 @@ def _is_on_host(value: ast.expr, write: Write, depth: int = 0, *, read: bool = F
     match value:
         case ast.Constant() | ast.JoinedStr() | ast.Compare():
             return True
+        case ast.Dict(keys=keys, values=parts) if any(map(_is_state, parts)):
+            return all(map(is_so, _without_counts(keys, parts)))
         case ast.Dict(values=parts) | ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
             return all(map(is_so, parts))
         case ast.ListComp(elt=part) | ast.GeneratorExp(elt=part) | ast.SetComp(elt=part) | ast.DictComp(value=part):
@@ -290,13 +302,34 @@ def _is_on_host(value: ast.expr, write: Write, depth: int = 0, *, read: bool = F
             return True
         case ast.Call() if _is_new(value, write):
             return True
-        case ast.Attribute() if _SETTING.match(ast.unparse(value)):
+        case ast.Attribute(attr=attr) if attr in _COUNTS or _SETTING.match(ast.unparse(value)):
             return True
         case ast.Attribute() if _is_moved_to_host(value, write) or _is_counter(value, write):
             return True
         case ast.Name():
             return value.id in _SETTINGS or _is_moved_to_host(value, write) or _is_made_on_host(value, write, is_so)
     return _is_known_on_host(write.model.value(value))
+
+
+# Keys of what a run counts, or scores.
+_COUNTED = regex(
+    r"(?i)(?:\w{0,20}_)?(?:epochs?|iter(?:ation)?s?|steps?|tasks?|acc(?:uracy)?|score|seed|version|name|arch)"
+)
+
+
+def _without_counts(keys: list[ast.expr | None], values: list[ast.expr]) -> list[ast.expr]:
+    """The values of a dict but for names under keys of counts: beside states that are copied to the host, no tensor is left among them."""
+    return [
+        value
+        for key, value in zip(keys, values, strict=True)
+        if not isinstance(value, (ast.Name, ast.Attribute))
+        or not isinstance(key, ast.Constant)
+        or _COUNTED.fullmatch(str(key.value)) is None
+    ]
+
+
+def _is_state(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and last_name(value.func) == "state_dict"
 
 
 def _is_new(made: ast.Call, write: Write) -> bool:
@@ -313,7 +346,8 @@ def _is_new(made: ast.Call, write: Write) -> bool:
 
 _CLASS = regex(r"[A-Z]\w{1,60}")
 _OF_DEVICES = regex(r"(?i)cuda|gpu|device|\.to\(|accelerat|parallel|\bmps\b|\bx[lp]u\b")
-_SETTINGS = frozenset({"args", "opt", "opts", "config", "cfg", "hparams", "epoch", "step", "iteration", "global_step"})
+_COUNTS = frozenset({"epoch", "step", "iteration", "global_step"})
+_SETTINGS = frozenset({"args", "opt", "opts", "config", "cfg", "hparams"}) | _COUNTS
 _SETTING = regex(r"(?:self\.)?(?:args|opts?|options|config|cfg|hparams|hps?|flags|FLAGS)\b")
 
 

@@ -44,7 +44,7 @@ class LegacyCudaType(Rule):
 
     Told where the rule is selected by its code, as in `--select DEV604`: what a condition decides about (`torch.cuda.FloatTensor if
     use_cuda else torch.FloatTensor`), what stands in tests, in a subclass of `torch.autograd.Function`, in a file that moves
-    other things to CUDA under no condition, or in a loss that only such files name, and
+    other things to CUDA under no condition, in a project that chooses its GPU (`torch.cuda.set_device`), or in a loss that only such files name, and
     `set_default_tensor_type` without a fix where `torch-version` doesn't say that the project is meant for 2.1 and newer.
 
     ## Why is this bad

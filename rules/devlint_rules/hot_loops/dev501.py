@@ -36,7 +36,9 @@ class ItemInHotLoop(Rule):
     Told where the rule is selected by its code, as in `--select DEV501`: what waits in loops that train nothing (under
     `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that only call a model), or whose passes are
     epochs; at the end of a step, after `optimizer.step()`; in a guard (`if not math.isfinite(loss.item()): sys.exit(1)`, `assert`,
-    `if loss < best:`, `if not math.isnan(loss.item()): loss.backward()`); what another line of each step prints, or reads right before; beside a loop
+    `if loss < best:`, `if not math.isnan(loss.item()): loss.backward()`); what another line of each step prints, or shows, by way of
+    a running total or a meter too (`bar.set_description(f"{meter.avg}")`), unless an option turns that off, or reads right before; behind
+    a count of its own (`x.masked_select(mask).sum().item()`); beside a loop
     over the steps of a model in each pass; where a program of several processes isn't (`if not args.distributed:`); in a loop that calls
     `torch.cuda.synchronize()` in each pass; and where the same stretch
     of the step waits for something else that no rule tells of.

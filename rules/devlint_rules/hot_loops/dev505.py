@@ -114,7 +114,7 @@ class GraphKeptAlive(Rule):
         if kept is None or hot is None:
             return
         region = Region(hot.node or facts.model.enclosing_scope(facts.statement), facts)
-        if _starts_anew(kept.target, region, facts):
+        if _starts_anew(kept.target, region, facts) or _ends_with_batch(kept.target, facts):
             return
         carriers = region.carriers(kept.value, facts.statement.lineno)
         if not carriers or not _keeps(kept, [g for _, g in carriers], hot, facts):
@@ -279,6 +279,18 @@ def _starts_anew(target: ast.expr, region: Region, facts: Facts) -> bool:
         for b in region.bindings
         if not _adds_to_itself(b.statement, path)
     )
+
+
+def _ends_with_batch(target: ast.expr, facts: Facts) -> bool:
+    """Whether a loop over batches around makes the target anew: `total = 0.0`, and some passes over one batch add to it."""
+    path = access_path(target)
+    around = set(facts.model.ancestors(facts.statement))
+    for bound in Region(facts.model.enclosing_scope(facts.statement), facts).bindings:
+        if bound.path == path and not _adds_to_itself(bound.statement, path):
+            hot = facts.model.hot_loop(bound.value)
+            if hot is not None and hot.kind == "batch" and hot.node in around:
+                return True
+    return False
 
 
 def _adds_to_itself(statement: ast.AST, path: str) -> bool:

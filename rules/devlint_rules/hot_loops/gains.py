@@ -88,10 +88,11 @@ def _shown_each_step(read: ast.AST, facts: Facts) -> Iterator[ast.Call]:
     step = _step_around(read, facts)
     if step is None:
         return
-    bound = {n.id for n in own_nodes(step) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    inner = set(own_nodes(step))
+    bound = {n.id for n in inner if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     for node in own_nodes(step):
         if isinstance(node, ast.Call) and last_name(node.func) in _SHOWING:
-            tests = [p.test for p, _ in _branches(node, facts) if isinstance(p, (ast.If, ast.IfExp)) and p is not step]
+            tests = [p.test for p, _ in _branches(node, facts) if isinstance(p, (ast.If, ast.IfExp)) and p in inner]
             if all(_is_option(test, bound) for test in tests):
                 yield node
 

@@ -110,6 +110,9 @@ def waits_untold(node: ast.AST, facts: Facts, is_told: Callable[[ast.Call], bool
     match node:
         case ast.Subscript() | ast.Call() if (sized := sized_by_values(node, facts)) is not None:
             return sized.instead in WITHOUT_CHEAPER_FORM
+        case ast.Subscript(value=base, slice=index) if _is_list_of_numbers(facts.model.value(index)):
+            # The host copies the places to where the tensor is.
+            return _holds_tensor(base, facts)
         case ast.Slice(lower=lower, upper=upper):
             return any(bound is not None and _holds_tensor(bound, facts) for bound in (lower, upper))
         case ast.Call(func=func, args=[ast.ListComp(), *_]) if facts.model.qualified(func) in _COPYING:
@@ -122,6 +125,12 @@ def waits_untold(node: ast.AST, facts: Facts, is_told: Callable[[ast.Call], bool
         case ast.Call():
             return _call_waits(node, facts, is_told, surely=True)
     return False
+
+
+def _is_list_of_numbers(index: Value) -> bool:
+    """`x[[0, 2]]`, `x[order]` of an array of NumPy's."""
+    options = [v for _, v in index.alternatives()]
+    return bool(options) and all(v.kind in (Kind.NDARRAY, Kind.SEQUENCE) for v in options)
 
 
 def _waits(node: ast.AST, facts: Facts, is_collected: Callable[[ast.Call], bool]) -> bool:

@@ -30,7 +30,7 @@ _WITHOUT_FEATURES = regex(r"[\w.]{1,60}(?:\.size\(\)|\.shape)\[:(?:-1|2)\]")
 def is_small(node: cst.Call, made: cst.Call, name: str, between: frozenset[str], facts: Facts) -> bool:
     """Whether `made` by a factory of that name, with methods `between` it and its move `node`, is too small to matter.
 
-    It is a handful of numbers, or the order of a batch; the host has just waited to know its size; or it is a row that is moved
+    It is a handful of numbers, one for each of a batch, or the order of one; the host has just waited to know its size; or it is a row that is moved
     where the same function waits for the accelerator all the same.
     """
     if is_handful(name, made):
@@ -44,6 +44,9 @@ def is_small(node: cst.Call, made: cst.Call, name: str, between: frozenset[str],
     if _is_sized_by_read(making, facts):
         return True
     is_row = not between & _REPEATING and _is_row(name, made, making)
+    if is_row and 1 in factories.told_sizes(name, made):
+        # One number for each of a batch.
+        return True
     return is_row and any(waits(moving, facts) for waits in (_uploads_beside, waits_beside, waits_in_forward))
 
 

@@ -246,7 +246,7 @@ def _hint(missing: Missing, attribute: str, subject: str) -> str:
     if _is_of_another_wrapper(attribute, missing):
         return "the wrapped model has none either: it is another wrapper's own"
     if not missing.sometimes:
-        return "it is called `module`"
+        return f"the model that it wraps is asked by `{subject}.module.{attribute}`"
     return f'keep the bare model under a name of its own where it is wrapped, or ask `getattr({subject}, "module", {subject})`'
 
 
