@@ -33,8 +33,8 @@ FIRST = HEAD.count("\n") + 1
 
 
 def linter() -> Linter:
-    # Selected by their codes, waits at the end of a step are told as well.
-    return Linter(Settings(root=Path.cwd(), extend_select=tuple(sorted(WAITS))), load_registry())
+    # Selected by their codes, waits at the end of a step are told as well, and legacy types wherever a GPU is chosen.
+    return Linter(Settings(root=Path.cwd(), extend_select=(*sorted(WAITS), "DEV604")), load_registry())
 
 
 def check(text: str) -> list[Finding]:
