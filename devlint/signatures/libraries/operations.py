@@ -165,10 +165,18 @@ def _rank(call: Call, facts: Operator, operands: list[Named]) -> object:
         placed = any(facts.params.at(i) and set(facts.params.at(i)) & facts.rank_unless for i in range(len(call.given)))
         return "" if told or placed or call.open_ended else ZERO_DIM
     if not operands:
-        return ""
+        # `torch.div(3, 2)`
+        of_numbers = (
+            facts.rank == "keeps" and call.given and all(v.kind is NUMBER or _is_number(v) for _, v in call.given)
+        )
+        return ZERO_DIM if of_numbers else ""
     if facts.rank == "keeps":
         return broadcast(rank_of(v) for name, _, v in operands if name in facts.together or name == operands[0][0])
     return ""
+
+
+def _is_number(value: Value) -> bool:
+    return value.kind is CONSTANT and isinstance(value.data, (int, float))
 
 
 _DIMENSION = frozenset({"dim", "axis"})
