@@ -220,8 +220,7 @@ class Linter:
         """Whether a file may hold waits in code that is hot by its role that a rule tells of."""
         told = self.settings.previews or rule.hears_only() or self.withheld is not None
         wanted = bool(rule.senses) and told
-        patterns = (rule.trigger, rule.hears) if rule.hears else (rule.trigger,)
-        return wanted and screen.is_about_torch and any(map(screen.holds, patterns))
+        return wanted and screen.is_about_torch and any(map(screen.holds, filter(None, (rule.trigger, rule.hears))))
 
     def _imported(self, source: Source, path: Path, rule: type[Rule]) -> frozenset[str]:
         """Names that the source imports from modules that bear the trigger of an event rule."""

@@ -9,6 +9,7 @@ import pytest
 
 from devlint.engine import Linter
 from devlint.files import source_from_bytes
+from devlint.findings import Finding
 from devlint.rule import MetaRule, Rule, load_registry
 from devlint.settings import Settings
 
@@ -90,14 +91,19 @@ def test_a_loss_is_explained_by_what_the_model_gave():
     ]
 
 
+def waits_in(text: str) -> list[Finding]:
+    """The findings of DEV501, in code that is hot by its role as well."""
+    settings = Settings(root=Path.cwd(), preview=True, select=("DEV501",))
+    return Linter(settings, load_registry()).check(source_from_bytes(text.encode(), None, "x.py"))
+
+
 def test_a_wait_names_the_option_that_it_stands_under():
     text = (
         "import torch\nfrom torch import nn\n\n\nclass Net(nn.Module):\n    def __init__(self, count=False):\n"
         "        super().__init__()\n        self.count = count\n\n    def forward(self, x, lengths):\n"
         "        if self.count:\n            self.longest = int(lengths.max())\n        return x[:, : int(lengths.min())]\n"
     )
-    settings = Settings(root=Path.cwd(), preview=True, select=("DEV501",))
-    found = Linter(settings, load_registry()).check(source_from_bytes(text.encode(), None, "x.py"))
+    found = waits_in(text)
     assert [f.message.partition(" once ")[2] for f in found] == [
         "a call of `Net.forward` under `if self.count`",
         "a call of `Net.forward`",
@@ -111,8 +117,7 @@ def test_a_wait_says_which_loop_runs_it():
         "        if self.count is None:\n            return x\n        else:\n            x = x[: int(bounds.min())]\n"
         "        return x\n\n    def cut(self, x):\n        ids = x.argmax()\n        return x[: ids.item()]\n"
     )
-    settings = Settings(root=Path.cwd(), preview=True, select=("DEV501",))
-    found = Linter(settings, load_registry()).check(source_from_bytes(text.encode(), None, "x.py"))
+    found = waits_in(text)
     assert [f.message.partition("accelerator ")[2] for f in found] == [
         "at each pass of `for length in lengths` on line 7, in each call of `Net.forward`",
         "once a call of `Net.forward` unless `self.count is None`",

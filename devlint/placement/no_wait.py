@@ -10,6 +10,7 @@ from typing import Protocol
 from devlint.placement.choices import Choices
 from devlint.regexes import regex
 from devlint.signatures.answers.attributes import is_cpu
+from devlint.signatures.answers.main_path import is_own
 from devlint.signatures.answers.waits import Stall
 from devlint.signatures.state.waits import DECIDE, FLUSH, MADE, READ, STAGED
 from devlint.source.modules import FunctionModel, SourceModule, last_name
@@ -186,7 +187,7 @@ def _is_left_a_number(stall: Stall) -> bool:
     """
     asked = stall.asked
     if isinstance(asked, ast.Call) and not stall.value.place.off_host:
-        if asked.args and not asked.keywords and _is_own(asked.func) and all(map(_is_number, asked.args)):
+        if asked.args and not asked.keywords and is_own(asked.func) and all(map(_is_number, asked.args)):
             return True
         texts = [a.value for a in asked.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
         if any(_LONGEST.fullmatch(text) for text in texts):
@@ -198,14 +199,6 @@ def _is_left_a_number(stall: Stall) -> bool:
         for s in stall.function.node.body
         if s.lineno < stall.node.lineno
     )
-
-
-def _is_own(function: ast.expr) -> bool:
-    """`length_of`, `self.length_of`: a function of the file, or of the class."""
-    match function:
-        case ast.Name() | ast.Attribute(value=ast.Name(id="self" | "cls")):
-            return True
-    return False
 
 
 # How long the longest is, which engines keep as a number beside the lengths.

@@ -113,11 +113,10 @@ def _is_meant(stall: Stall) -> bool:
 
 def _is_taken_back(stall: Stall) -> bool:
     """`x = x.to(device)`, `x = layer(x)`, `x = x.to(host)`: whoever brings a part there for so long has no room for it."""
-    match stall.sense, stall.asked:
-        case (kind, ast.Name(id=name)) if kind == COPY:
-            source = stall.function.source
-            return any(_brings(s, name) for s in source.before(source.statement_of(stall.node)))
-    return False
+    if stall.sense != COPY or not isinstance(stall.asked, ast.Name):
+        return False
+    source = stall.function.source
+    return any(_brings(s, stall.asked.id) for s in source.before(source.statement_of(stall.node)))
 
 
 def _brings(statement: ast.stmt, name: str) -> bool:
@@ -598,7 +597,7 @@ def follows_wait(
             return True
         called = [n for n in inner if isinstance(n, ast.Call)]
         # A function that waits may queue more after that: what follows at once is looked over with it.
-        if right_before and any(last_name(n.func) in waiting and _is_own(n.func) for n in called):
+        if right_before and any(last_name(n.func) in waiting and is_own(n.func) for n in called):
             return True
         if any(map(_solves, called)):
             return True
@@ -657,7 +656,7 @@ def _queue_much(nodes: Sequence[ast.AST]) -> bool:
     return any(isinstance(n, ast.Call) and _queues_much(n.func) for n in nodes)
 
 
-def _is_own(function: ast.expr) -> bool:
+def is_own(function: ast.expr) -> bool:
     """`self.lengths_of(...)`, `lengths_of(...)`: a function of the file or the class."""
     match function:
         case ast.Name() | ast.Attribute(value=ast.Name(id="self" | "cls")):

@@ -114,10 +114,12 @@ class GraphKeptAlive(Rule):
         if kept is None or hot is None:
             return
         region = Region(hot.node or facts.model.enclosing_scope(facts.statement), facts)
-        if _starts_anew(kept.target, region, facts) or _ends_with_batch(kept.target, facts):
+        if _starts_anew(kept.target, region, facts):
             return
         carriers = region.carriers(kept.value, facts.statement.lineno)
         if not carriers or not _keeps(kept, [g for _, g in carriers], hot, facts):
+            return
+        if _ends_with_batch(kept.target, facts):
             return
         tensor, graph = next((c for c in carriers if c[1].spent), carriers[0])
         read_beside = _is_read_beside(region, facts)
