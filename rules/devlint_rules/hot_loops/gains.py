@@ -47,6 +47,25 @@ def costs_nothing_new(read: ast.AST, hot: HotLoop | None, facts: Facts) -> bool:
     return hot is not None and hot.node is not None and (is_said(read, facts) or _is_long(read, hot.node))
 
 
+def is_next_ready(hot: HotLoop, facts: Facts) -> bool:
+    """Whether the next batch lies ready when a step ends, made by other processes, and its copy waits for the step all the same.
+
+    Then nothing is left that the host could do beside the accelerator: one that makes its batches itself could go on.
+    """
+    if hot.node is None or not facts.model.begins_by_waiting(hot.node):
+        return False
+    made = [n for n in calls_in(facts.model.source.tree) if facts.model.qualified(n.func) == _LOADER]
+    return bool(made) and all(map(_has_workers, made))
+
+
+_LOADER = "torch.utils.data.DataLoader"
+
+
+def _has_workers(made: ast.Call) -> bool:
+    """`DataLoader(..., num_workers=4)`, or of as many as an option says."""
+    return any(k.arg == "num_workers" and ast.unparse(k.value) != "0" for k in made.keywords)
+
+
 # What counts on the host before a reading can begin.
 _COUNTING = frozenset({"masked_select", "nonzero", "argwhere", "unique"})
 
