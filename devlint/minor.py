@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from devlint.knowledge.releases import BEFORE_0_4
 from devlint.regexes import regex
+from devlint.source.modules import last_name
+from devlint.source.trees import walk
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -60,6 +62,8 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
         (costs or is_mixing) and project.is_copied_in(Path(source.path))
     ):
         return "somebody else keeps this code"
+    if costs and _is_at_home(facts.model.source):
+        return "the program starts on its author's machine alone"
     if costs and is_retired(facts.path):
         return "nobody goes on with what a folder of that name holds"
     if report.confidence == "likely" and project.uses(_PYTHON_2, Path(facts.model.source.path)):
@@ -106,6 +110,35 @@ _CLASS = regex(r"[A-Z][a-z]\w{0,60}")
 _BRINGS_MORE = regex(
     r"\bimport[ \t(]{1,9}\*|__getattr__|\bglobals\(|\bsetattr\(|\bexec\(|\bsys\.modules\b|\b__dict__\b"
 )
+
+
+def _is_at_home(source: SourceModule) -> bool:
+    """Whether a program opens a file of somebody's home whatever it is told: `load("/home/jane/data")` at its top level."""
+    if "/home/" not in source.text and "/Users/" not in source.text:
+        return False
+    run = [*source.tree.body]
+    for statement in source.tree.body:
+        if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):
+            run += statement.body
+    own = {s.name: s for s in source.tree.body if isinstance(s, ast.FunctionDef)}
+    called = {last_name(s.value.func) for s in run if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call)}
+    run += [s for name in own if name in called for s in own[name].body]
+    calls = (n for s in run if isinstance(s, (ast.Expr, ast.Assign)) for n in walk(s) if isinstance(n, ast.Call))
+    return any(_opens_home(call) for call in calls)
+
+
+def _opens_home(call: ast.Call) -> bool:
+    given = (*call.args, *(k.value for k in call.keywords))
+    return last_name(call.func) not in _NOT_OPENING and any(
+        isinstance(a, ast.Constant) and isinstance(a.value, str) and _OF_HOME.match(a.value) for a in given
+    )
+
+
+_OF_HOME = regex(r"(?:file://)?/(?:home|Users)/[\w.-]{1,60}/[\w.-]")
+# What is told a path that may be another one, or missing.
+_NOT_OPENING = frozenset(
+    {"add_argument", "add_option", "append", "insert", "extend", "setdefault", "get", "exists", "isfile", "isdir", "print", "Path", "join", "expanduser"}
+)  # fmt: skip
 
 
 def _is_for_old_releases(facts: Facts) -> bool:
