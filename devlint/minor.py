@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint.knowledge.releases import BEFORE_0_4
+from devlint.knowledge.releases import BEFORE_0_4, SAYS_BEFORE_0_4
 from devlint.regexes import regex
 from devlint.source.modules import last_name
 from devlint.source.trees import walk
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 ABOUT_MIXING = ("mixing", "unplaced-factory")
 
 _BEFORE_0_4 = regex(BEFORE_0_4)
+_SAYS_BEFORE_0_4 = regex(SAYS_BEFORE_0_4)
 
 # What only Python 2 reads: `print "done"`.
 _PYTHON_2 = r"(?m)^[ \t]{0,40}print[ \t]{1,9}['\"]"
@@ -68,7 +69,7 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
         return "nobody goes on with what a folder of that name holds"
     if report.confidence == "likely" and project.uses(_PYTHON_2, Path(facts.model.source.path)):
         return "the project is written for Python 2, and releases of PyTorch that do otherwise"
-    if (costs or report.confidence == "likely") and _is_for_old_releases(facts):
+    if (costs or report.confidence == "likely") and _is_for_old_releases(facts, project):
         return "the project is written for releases of PyTorch before 0.4, and fails with later ones"
     scope = facts.scope
     if scope is not None and (is_mixing or rule.severity == "warning") and is_unused(project, scope):
@@ -141,12 +142,18 @@ _NOT_OPENING = frozenset(
 )  # fmt: skip
 
 
-def _is_for_old_releases(facts: Facts) -> bool:
-    """Whether a file says what releases before 0.4 alone can do, and takes no number as later ones do, and nobody says for which it is."""
-    if facts.surroundings.oldest_torch is not None:
-        return False
+def _is_for_old_releases(facts: Facts, project: Project) -> bool:
+    """Whether a file says what releases before 0.4 alone can do, and takes no number as later ones do, and nobody says for which it is.
+
+    Or the project's page says that it is for one of those, and another file says such things.
+    """
     text = facts.model.source.without_comments
-    return ".item()" not in text and _BEFORE_0_4.search(text) is not None
+    if facts.surroundings.oldest_torch is not None or ".item()" in text:
+        return False
+    if _BEFORE_0_4.search(text) is not None:
+        return True
+    path = Path(facts.model.source.path)
+    return any(_SAYS_BEFORE_0_4.search(page) for page in project.papers(path)) and project.uses(BEFORE_0_4, path)
 
 
 def _tests_itself(report: Report, facts: Facts, project: Project) -> bool:
