@@ -160,7 +160,11 @@ class ItemInHotLoop(Rule):
             hint=None if change else _hint(node, facts),
             change=change,
             minor=is_said(read, facts)
-            or (gains_little(read, hot, facts) if change is None else facts.ends_step(node) and is_next_ready(hot, facts)),
+            or (
+                gains_little(read, hot, facts)
+                if change is None
+                else facts.ends_step(node) and is_next_ready(hot, facts)
+            ),
         )
 
 
