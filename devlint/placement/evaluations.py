@@ -44,8 +44,8 @@ def trains(loop: ast.AST) -> bool:
             name = last_name(node.func)
             owner = last_name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
             # `model.train()` after an evaluation trains nothing, `meter.update(...)` counts.
-            counts = (name == "train" and owner) or (name == "update" and _counts(node))
-            counts = counts or _SETTING_UP.search(name)
+            counts = (name == "train" and owner != "") or (name == "update" and _counts(node))
+            counts = counts or _SETTING_UP.search(name) is not None
             if (_LEARNS.search(name) and not counts) or (name == "step" and _STEPPING.search(owner)):
                 return True
     return False

@@ -38,6 +38,10 @@ _SIZED = regex(r"\b(?:int|range)\([^()\n]{0,60}(?:max|length|lens?)(?:\.max)?(?:
 _READ_THERE = regex(r"\.(?:item|tolist|numpy)\(|\.cpu\(\)|\bnonzero\(")
 # By the name of a tensor's type what is made on the host is brought to where it is: `grid.type(x.data.type())`.
 _UPLOADS = regex(r"\.type\(\)")
+# PyTorch Geometric asks the last of the graphs how many there are, unless it is told.
+_POOLS = regex(
+    r"\bglobal_(?:add|mean|max)_pool\([^,()]{1,60}(?:\([^()]{0,60}\)[^,()]{0,40})?,[^,()]{1,60}\)|\bto_dense_(?:batch|adj)\("
+)
 # Functions that nobody has read, and that score, decode, show or keep what they are given.
 _ON_THE_HOST = regex(
     r"(?i)accuracy|(?:^|_)acc(?:_|$)|metric|scor|(?:^|_)m?iou|dice|(?:^|_)f1|(?:^|_)auc|bleu|rouge|decode|(?:^|_)nms|post_?process|to_numpy|tensor2"
@@ -264,7 +268,7 @@ def reads_in_method(module: Value, method_name: str, facts: Facts) -> bool:
         if owner.cls is None or method is None or method.node in seen:
             continue
         texts = (method.text, *_texts_called(method, facts))
-        if any(p.search(text) for p in (_READ_THERE, _COUNTS, _DECIDES, _SIZED, _UPLOADS) for text in texts):
+        if any(p.search(text) for p in (_READ_THERE, _COUNTS, _DECIDES, _SIZED, _UPLOADS, _POOLS) for text in texts):
             return True
         buffers = _BUFFERS.findall(owner.cls.source.text_of(owner.cls.node))
         if not set(buffers).isdisjoint(_ASKED_OF_SELF.findall(method.text)):
