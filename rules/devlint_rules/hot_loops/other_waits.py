@@ -114,7 +114,9 @@ def waits_untold(node: ast.AST, facts: Facts, is_told: Callable[[ast.Call], bool
     match node:
         case ast.Subscript() | ast.Call() if (sized := sized_by_values(node, facts)) is not None:
             return sized.instead in WITHOUT_CHEAPER_FORM
-        case ast.Subscript(value=base, slice=index) if _is_list_of_numbers(facts.model.value(index)):
+        case ast.Subscript(value=base, slice=index) if any(
+            _is_list_of_numbers(p, facts) for p in _parts_of_index(index)
+        ):
             # The host copies the places to where the tensor is.
             return _holds_tensor(base, facts)
         case ast.Slice(lower=lower, upper=upper):
@@ -131,9 +133,14 @@ def waits_untold(node: ast.AST, facts: Facts, is_told: Callable[[ast.Call], bool
     return False
 
 
-def _is_list_of_numbers(index: Value) -> bool:
+def _parts_of_index(index: ast.expr) -> list[ast.expr]:
+    """`:` and `0` of `x[:, 0]`."""
+    return index.elts if isinstance(index, ast.Tuple) else [index]
+
+
+def _is_list_of_numbers(index: ast.expr, facts: Facts) -> bool:
     """`x[[0, 2]]`, `x[order]` of an array of NumPy's."""
-    options = [v for _, v in index.alternatives()]
+    options = [v for _, v in facts.model.value(index).alternatives()]
     return bool(options) and all(v.kind in (Kind.NDARRAY, Kind.SEQUENCE) for v in options)
 
 
