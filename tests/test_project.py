@@ -176,6 +176,22 @@ def test_what_is_linted_after_room_was_made_is_found_as_before(tmp_path, monkeyp
     assert codes(tmp_path, names) == before == {name: ["DEV204"] for name in names}
 
 
+def test_where_room_is_made_what_no_other_file_asks_for_goes_first(tmp_path, monkeypatch):
+    names = [f"user{i}.py" for i in range(5)]
+    for name in ("near.py", *names):
+        (tmp_path / name).write_text(MOVER if name == "near.py" else USER)
+    parsed: list[str] = []
+
+    def noted(text: str):
+        parsed.append(text)
+        return parse(text)
+
+    monkeypatch.setattr("devlint.source.project.parse", noted)
+    monkeypatch.setattr("devlint.source.project.MAX_KEPT_BYTES", len(MOVER) + len(USER))
+    assert codes(tmp_path, names) == {name: ["DEV204"] for name in names}
+    assert parsed.count(MOVER) == 1
+
+
 @pytest.mark.parametrize("names", [["near.py", "user.py"], ["user.py", "near.py"]])
 def test_a_file_is_parsed_once_whether_it_is_linted_or_imported(tmp_path, names, monkeypatch):
     (tmp_path / "near.py").write_text(f"import torch\n\n\n{MOVER}\n\nmove(torch.ones(3)).numpy()\n")

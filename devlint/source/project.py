@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 # Source text of which trees are kept per process; a tree takes some fifteen times the memory of its text, and what is
 # understood of it as much again.
-MAX_KEPT_BYTES = 4_000_000
+MAX_KEPT_BYTES = 2_500_000
 # As much is kept for one file that imports all of it.
 MAX_BYTES_OF_ONE_FILE = 20_000_000
 # Larger modules are generated tables; what they define is left unknown.
@@ -71,6 +71,13 @@ class Closing(Protocol):
     """What refers to itself in circles, until it is closed."""
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Forgetting(Protocol):
+    """What can let go of some files alone."""
+
+    def forget(self, *sources: SourceModule) -> None: ...
 
 
 # What a project that is released has on top.
@@ -114,8 +121,9 @@ class Project:
         self._modules: dict[Path, SourceModule | None] = {}
         # Where names led, by the file that asked: that is noted.
         self._located: dict[tuple[str, Path], Path | None] = {}
-        # The files that were linted.
+        # The files that were linted, and those that another one has asked for.
         self._passed: set[Path] = set()
+        self._asked_for: set[Path] = set()
         # The module that is linted, if others import it.
         self._linted: SourceModule | None = None
         self.kept_bytes = 0
@@ -479,6 +487,8 @@ class Project:
     def load(self, path: Path, asking: Path) -> SourceModule | None:
         """The parsed module at a path, for a file that asks; None when it can't be read or parsed."""
         self.looks.note_read(str(asking), str(path))
+        if path != asking:
+            self._asked_for.add(path)
         if path in self._modules:
             return self._modules[path]
         if self.kept_bytes > MAX_BYTES_OF_ONE_FILE:
@@ -518,8 +528,22 @@ class Project:
 
     def forget_if_full(self) -> None:
         """Makes room before the next file, where much is kept of the last ones, or not all was read that the last one asks for."""
+        if self.kept_bytes > MAX_KEPT_BYTES:
+            self._forget_unasked()
         if self._made_room or self.kept_bytes > MAX_KEPT_BYTES:
             self.make_room()
+
+    def _forget_unasked(self) -> None:
+        """Lets go of the files that were linted and that no other one has asked for: what is kept of the others stays."""
+        self._linted = None
+        modules = {path: self._modules.pop(path, None) for path in sorted(self._passed - self._asked_for)}
+        gone = [module for module in modules.values() if module is not None]
+        for known in self.memory.values():
+            if isinstance(known, Forgetting):
+                known.forget(*gone)
+        for module in gone:
+            module.close()
+            self.kept_bytes -= len(module.text)
 
     def make_room(self) -> None:
         """Lets go of what was read, where no file is at work."""
@@ -540,6 +564,7 @@ class Project:
                 known.close()
         self._modules.clear()
         self._passed.clear()
+        self._asked_for.clear()
         self.memory.clear()
         self.memory = {}
         self.kept_bytes = 0

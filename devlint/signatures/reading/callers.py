@@ -41,10 +41,11 @@ class Callers:
         self._brought = defaultdict(dict)
         self._handed: defaultdict[SourceModule, dict[FunctionModel, list[Handed]]] = defaultdict(dict)
 
-    def forget(self, source: SourceModule) -> None:
-        """Lets go of the functions of a file."""
-        self._brought.pop(source, None)
-        self._handed.pop(source, None)
+    def forget(self, gone: frozenset[SourceModule]) -> None:
+        """Lets go of the functions of some files."""
+        for source in gone:
+            self._brought.pop(source, None)
+            self._handed.pop(source, None)
 
     def close(self) -> None:
         """Lets go of everything."""

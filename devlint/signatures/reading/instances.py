@@ -52,6 +52,7 @@ from devlint.signatures.values.values import (
     rank_of,
     unwrapped,
 )
+from devlint.source.modules import SourceModule
 
 # So many parts of an input are told from one another where a function does the same with each.
 _MAX_IN_TURN = 8
@@ -83,6 +84,11 @@ class Instance:
         self._single: dict[int, int] = {}
         self._conditions: dict[Condition, Condition] = {TRUE: TRUE, FALSE: FALSE}
         self._places: dict[Place, Value] = {}
+
+    @property
+    def source(self) -> SourceModule:
+        """The file that the call stands in."""
+        return self.frame.source
 
     def cut(self) -> None:
         """Lets go of what may refer back to it: nobody asks it any more."""

@@ -59,9 +59,10 @@ class Names:
         # Names of modules that are being looked for.
         self._looking: set[tuple[SourceModule, str]] = set()
 
-    def forget(self, source: SourceModule) -> None:
-        """Lets go of what was found out of a file."""
-        self._changed.pop(source, None)
+    def forget(self, gone: frozenset[SourceModule]) -> None:
+        """Lets go of what was found out of some files."""
+        for source in gone:
+            self._changed.pop(source, None)
         # Classes of other files may come of its own.
         self._fixed.clear()
 

@@ -183,20 +183,25 @@ class Reader:
         if kept:
             self.frames[source] = kept
 
-    def forget(self, source: SourceModule) -> None:
-        """Lets go of all that was understood of a file, which has another text by now."""
-        self.finished(source)
-        for known in (self._modules, self._active, self._speaking, self._holding):
-            known.pop(source, None)
-        self._signatures = {f: s for f, s in self._signatures.items() if f.source is not source}
-        self._defaults = {f: d for f, d in self._defaults.items() if f.source is not source}
-        self._lambdas = {n: f for n, f in self._lambdas.items() if f.source is not source}
-        self._classes = {n: c for n, c in self._classes.items() if c.source is not source}
-        self._levels = {key: v for key, v in self._levels.items() if key[0].source is not source}
-        self._leaders = {f for f in self._leaders if f.source is not source}
-        self._changes = Counter({f: n for f, n in self._changes.items() if f.source is not source})
+    def forget(self, *sources: SourceModule) -> None:
+        """Lets go of all that was understood of some files, which have another text by now, or that nobody asks for."""
+        gone = frozenset(sources)
+        for holder in [h for h in self._circles if h.source in gone]:
+            holder.cut()
+            del self._circles[holder]
+        for source in sources:
+            self.finished(source)
+            for known in (self._modules, self._active, self._speaking, self._holding):
+                known.pop(source, None)
+        self._signatures = {f: s for f, s in self._signatures.items() if f.source not in gone}
+        self._defaults = {f: d for f, d in self._defaults.items() if f.source not in gone}
+        self._lambdas = {n: f for n, f in self._lambdas.items() if f.source not in gone}
+        self._classes = {n: c for n, c in self._classes.items() if c.source not in gone}
+        self._levels = {key: v for key, v in self._levels.items() if key[0].source not in gone}
+        self._leaders = {f for f in self._leaders if f.source not in gone}
+        self._changes = Counter({f: n for f, n in self._changes.items() if f.source not in gone})
         for part in (self.views, self.names, self.callers):
-            part.forget(source)
+            part.forget(gone)
 
     def close(self) -> None:
         """Lets go of everything: frames and what they hold refer to each other."""

@@ -69,10 +69,10 @@ class View:
         # What a container of modules is in the constructor that made it.
         self._made: dict[tuple[ClassInfo, str], Cell] = {}
 
-    def forget(self, source: SourceModule) -> None:
-        """Lets go of the classes of a file."""
-        self._attributes = {key: v for key, v in self._attributes.items() if key[0].source is not source}
-        self._made = {key: c for key, c in self._made.items() if key[0].source is not source}
+    def forget(self, gone: frozenset[SourceModule]) -> None:
+        """Lets go of the classes of some files."""
+        self._attributes = {key: v for key, v in self._attributes.items() if key[0].source not in gone}
+        self._made = {key: c for key, c in self._made.items() if key[0].source not in gone}
 
     def close(self) -> None:
         """Lets go of everything."""

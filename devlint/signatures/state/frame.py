@@ -58,6 +58,8 @@ STORED = "[?]"
 class Circle(Protocol):
     """What holds functions that hold it: it waits for the collector, unless somebody cuts it."""
 
+    @property
+    def source(self) -> SourceModule: ...
     def cut(self) -> None: ...
 
 
