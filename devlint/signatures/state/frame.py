@@ -479,6 +479,8 @@ class Frame:
 
     def as_a_whole(self, value: Value) -> Value:
         """What is handed on as it is: of a batch that something was stored into since, it isn't known where all of it is."""
+        if value.kind is EITHER:
+            return mapped(value, self.as_a_whole, self.atoms)
         if value.kind is not BATCH or value.path is None:
             return value
         slots = ((k[1], v) for k, v in self.env.items() if isinstance(k, tuple) and k[0] == value.path)
