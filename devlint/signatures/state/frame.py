@@ -481,6 +481,8 @@ class Frame:
         """What is handed on as it is: of a batch that something was stored into since, it isn't known where all of it is."""
         if value.kind is EITHER:
             return mapped(value, self.as_a_whole, self.atoms)
+        if value.kind is UNKNOWN and value.path is not None and (value.path, STORED) in self.env:
+            return NOTHING
         if value.kind is not BATCH or value.path is None:
             return value
         slots = ((k[1], v) for k, v in self.env.items() if isinstance(k, tuple) and k[0] == value.path)

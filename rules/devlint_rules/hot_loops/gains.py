@@ -130,11 +130,15 @@ _MAX_STEPS = 3
 
 
 def is_said(read: ast.AST, facts: Facts) -> bool:
-    """Whether each step prints what is read on another line, or shows what is computed of it: a meter's mean, a running total."""
+    """Whether each step prints what is read on another line, or shows it, or what is computed of it: a meter's mean, a running total."""
     if not isinstance(read, ast.Call) or last_name(read.func) not in _READING:
         return False
     asked = ast.dump(read)
-    shown = [n for n in _shown_each_step(read, facts) if not any(part is read for part in walk(n))]
+    shown = [*_shown_each_step(read, facts)]
+    within = next((n for n in shown if any(part is read for part in walk(n))), None)
+    if within is not None and last_name(within.func) not in _PRINTING:
+        return True
+    shown = [n for n in shown if n is not within]
     prints = (n for n in shown if last_name(n.func) in _PRINTING)
     if any(isinstance(part, ast.expr) and ast.dump(part) == asked for n in prints for part in walk(n)):
         return True
@@ -242,8 +246,8 @@ def _is_guard(statement: ast.AST) -> bool:
     match statement:
         case ast.Assert():
             return True
-        case ast.If(test=test, body=body):
-            if _BEST.search(ast.unparse(test)) or all(map(_says, body)):
+        case ast.If(test=test, body=body, orelse=orelse):
+            if _BEST.search(ast.unparse(test)) or all(map(_says, body)) or (orelse and all(map(_says, orelse))):
                 return True
             return _asks_whether_finite(test) and any(map(_minds, body))
     return False
