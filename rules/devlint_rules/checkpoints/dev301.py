@@ -30,7 +30,13 @@ from devlint_rules.checkpoints.readers import (
     is_of_wrapped,
 )
 from devlint_rules.checkpoints.together import in_other_branches, loads_of_same, may_be_mended, stays_half_done
-from devlint_rules.checkpoints.uses import goes_into_load_state_dict, holds_arrays, is_host_data, uses_of
+from devlint_rules.checkpoints.uses import (
+    goes_into_load_state_dict,
+    holds_arrays,
+    is_host_data,
+    is_object_of_arrays,
+    uses_of,
+)
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, PlacementModel, Unit
@@ -140,7 +146,7 @@ class LoadWithoutMapLocation(Rule):
         if not isinstance(found, ast.Call) or is_own(found, first, facts) or is_provided_for(found, facts):
             return
         uses = uses_of(found, facts)
-        if any(holds_arrays(use, facts) for use in uses):
+        if any(holds_arrays(use, facts) for use in uses) or is_object_of_arrays(found, facts):
             return
         if uses and all(is_host_data(u, facts) for u in uses) and not loads_of_same(found, facts):
             return
