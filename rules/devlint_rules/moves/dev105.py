@@ -313,7 +313,7 @@ def _made_there(
         return None
     same = factories.is_exact(name, made) and not between & (factories.FILLING | {"requires_grad_"})
     safety: Safety = "safe" if same else "unsafe"
-    edits = (facts.with_argument(making, *arguments), *edits)
+    edits = (_as_like(making, name, arguments, facts) or facts.with_argument(making, *arguments), *edits)
     return Change("make it on the device", safety, edits=edits if sized_by else _in_sister_methods(edits, facts))
 
 
@@ -354,6 +354,30 @@ def _of_sister_methods(facts: Facts) -> Iterator[ast.stmt]:
             method.lineno <= facts.statement.lineno <= (method.end_lineno or 0)
         ):
             yield from (n for n in walk(method) if isinstance(n, ast.stmt) and type(n) is type(facts.statement))
+
+
+# Factories that have a sister which takes size, type and place from a tensor, and what they are told beside the size.
+_WITH_SISTERS = {"torch.zeros": 0, "torch.ones": 0, "torch.empty": 0, "torch.full": 1}
+
+
+def _as_like(making: ast.Call, name: str, arguments: list[str], facts: Facts) -> Edit | None:
+    """`torch.zeros_like(x)`, where a call would be given size, type and place of one tensor; None else."""
+    told = {k.arg: ast.unparse(k.value) for k in making.keywords} | dict(a.split("=", 1) for a in arguments)
+    match making.args:
+        case (
+            [ast.Attribute(value=tensor, attr="shape"), *rest]
+            | [ast.Call(func=ast.Attribute(value=tensor, attr="size"), args=[], keywords=[]), *rest]
+        ):
+            pass
+        case _:
+            return None
+    text = facts.code_of(tensor)
+    if told != {"dtype": f"{text}.dtype", "device": f"{text}.device"} or len(rest) != _WITH_SISTERS.get(name):
+        return None
+    if "#" in facts.code_of(making) or _OTHER_LAYOUTS.search(facts.text.text):
+        return None
+    given = ", ".join((text, *map(facts.code_of, rest)))
+    return facts.replaced(making, f"{facts.code_of(making.func)}_like({given})")
 
 
 # Factories of which a tensor has one of its own, that are told sizes alone.
