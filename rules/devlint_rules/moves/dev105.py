@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from devlint.facts import HOST, calls_in, is_test_file, place_of_device, walk
+from devlint.facts import HOST, access_path, calls_in, is_test_file, last_name, place_of_device, walk
 from devlint.findings import Edit, Safety, Span
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
@@ -290,7 +291,7 @@ def _made_there(
         return None
     if between <= factories.SHAPING and (by_tensor := _made_by_tensor(node, made, name, move, facts)) is not None:
         return by_tensor
-    device = sized_by or factories.code_of(move.device)
+    device = sized_by or _of_partners(moving, others, facts) or factories.code_of(move.device)
     arguments = [f"device={device}"]
     if move.rest and not between and factories.takes_type(name, made, move, facts):
         arguments.insert(0, f"dtype={factories.code_of(move.rest[0].value)}")
@@ -354,6 +355,34 @@ def _of_sister_methods(facts: Facts) -> Iterator[ast.stmt]:
             method.lineno <= facts.statement.lineno <= (method.end_lineno or 0)
         ):
             yield from (n for n in walk(method) if isinstance(n, ast.stmt) and type(n) is type(facts.statement))
+
+
+def _of_partners(moving: ast.Call, others: list[tuple[ast.Call, ast.Call]], facts: Facts) -> str:
+    """`x.device`, for what is moved by `.cuda()` and joined with `x` right there: `torch.cat([x, torch.zeros(n).cuda()])`; "" else.
+
+    Where others are moved with the same words and joined with nothing, these words say it for all.
+    """
+    partners = [_partner(move, facts) for move in (moving, *(outer for _, outer in others))]
+    return f"{partners[0]}.device" if all(partners) else ""
+
+
+# They join what is at one place.
+_JOINING = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack"})
+
+
+def _partner(moving: ast.Call, facts: Facts) -> str:
+    """The first tensor that is joined with what a call without a device moves, going by its path; "" where there is none."""
+    match [*islice(facts.model.ancestors(moving), 2)]:
+        case [ast.List(elts=parts) | ast.Tuple(elts=parts), ast.Call(func=func, args=[joined, *_])] if (
+            last_name(func) in _JOINING and isinstance(joined, (ast.List, ast.Tuple)) and joined.elts == parts
+        ):
+            pass
+        case _:
+            return ""
+    if moving.args or moving.keywords or not isinstance(moving.func, ast.Attribute) or moving.func.attr != "cuda":
+        return ""
+    paths = (part for part in parts if isinstance(part, (ast.Name, ast.Attribute)) and access_path(part))
+    return next((facts.code_of(part).removesuffix(".data") for part in paths), "")
 
 
 # Factories that have a sister which takes size, type and place from a tensor, and what they are told beside the size.
