@@ -39,7 +39,7 @@ def in_quotes_of(text: str, code: str, near: Sequence[str] = ()) -> str:
 
 def _quotes_in(text: str) -> tuple[int, int]:
     """How many texts are in single and in double quotes that could as well be in the others."""
-    quotes = [q[0] for q in _QUOTED.findall(text) if len(q) > 2 and q[1:3] != q[0] * 2 and not _OTHER[q[0]] in q]
+    quotes = [q[0] for q in _QUOTED.findall(text) if len(q) > 2 and q[1:3] != q[0] * 2 and _OTHER[q[0]] not in q]
     return quotes.count("'"), quotes.count('"')
 
 

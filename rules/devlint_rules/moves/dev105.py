@@ -393,10 +393,10 @@ def _as_like(making: ast.Call, name: str, arguments: list[str], facts: Facts) ->
     """`torch.zeros_like(x)`, where a call would be given size, type and place of one tensor; None else."""
     told = {k.arg: ast.unparse(k.value) for k in making.keywords} | dict(a.split("=", 1) for a in arguments)
     match making.args:
-        case (
-            [ast.Attribute(value=tensor, attr="shape"), *rest]
-            | [ast.Call(func=ast.Attribute(value=tensor, attr="size"), args=[], keywords=[]), *rest]
-        ):
+        case [ast.Attribute(value=tensor, attr="shape"), *rest] | [
+            ast.Call(func=ast.Attribute(value=tensor, attr="size"), args=[], keywords=[]),
+            *rest,
+        ]:
             pass
         case _:
             return None
