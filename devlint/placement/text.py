@@ -48,6 +48,10 @@ class FileText:
             return True
         return self._project.texts_match(pattern, Path(self.source.path))
 
+    def papers_match(self, pattern: str) -> bool:
+        """Whether what the project says of itself matches: what it needs, and for whom it is."""
+        return any(re.search(pattern, paper) is not None for paper in self._project.papers(Path(self.source.path)))
+
     def project_gives(self, name: str) -> bool:
         """Whether something in the project gives a parameter or an attribute of that name, one that is off by default."""
         return self._project.is_given(Path(self.source.path), name)

@@ -29,6 +29,7 @@ from devlint_rules.checkpoints.readers import (
     is_of_pickled_wrapper,
     is_of_wrapped,
 )
+from devlint_rules.checkpoints.refused import is_refused
 from devlint_rules.checkpoints.together import in_other_branches, loads_of_same, may_be_mended, stays_half_done
 from devlint_rules.checkpoints.uses import goes_into_load_state_dict, holds_arrays, is_host_data, uses_of
 
@@ -86,8 +87,9 @@ class LoadWithoutMapLocation(Rule):
     `"cpu"`, or the `device` that the code around has chosen and uses itself. Not offered for a
     `load_state_dict` that keeps what it is given, as that of a moving average may, for a best result that may be a tensor, nor where
     the function fails in any case, where a library's modules load what they hold in their own way (e3nn's), or where the file's name still has its placeholder (`"net_%d.pth"`). All loads of a function, a class or a program are mended, and the
-    same load in other functions, or none is. A suggestion where a module itself is loaded and no `weights_only` is given: since PyTorch
-    2.6 such a load is refused, wherever it goes.
+    same load in other functions, or none is. A suggestion where a module itself is loaded, or the project writes an object beside
+    the states (`{"args": args}` of a parser, an array of NumPy), and no `weights_only` is given: since PyTorch
+    2.6 such a load is refused, wherever it goes, unless the project says that it is for older releases.
 
     ## References
     - [torch.load](https://docs.pytorch.org/docs/stable/generated/torch.load.html)
@@ -160,6 +162,7 @@ class LoadWithoutMapLocation(Rule):
             and not _is_of_optimizer(found, facts)
             and not is_out_of_reach
         )
+        refused = is_refused(found, facts) if fixed and not first else ""
         moving = _moved_at_once(found, facts) if not first else None
         where = "device" if bound and _is_chosen_here(found, facts) and not _is_made_smaller(found, facts) else '"cpu"'
         hints = [f"`{location}=device` loads straight to it"] if bound else []
@@ -168,6 +171,10 @@ class LoadWithoutMapLocation(Rule):
             where, hints = ast.unparse(moving.args[0]), []
         elif bound and fixed:
             hints = [f'`{location}="cpu"` works on every machine; `{location}=device` also saves a copy on the host']
+        if refused:
+            hints.append(
+                f"since PyTorch 2.6 it is refused everywhere without `weights_only=False`: `{refused}` is an object of its own class"
+            )
         if "torch.distributed" in facts.text.text:
             hints.append("in a distributed program, each rank wants its own device")
         yield Report(
@@ -179,7 +186,7 @@ class LoadWithoutMapLocation(Rule):
             if not fixed
             else Change(
                 f"add `{location}={where}`",
-                "safe" if straight else "display" if is_whole and may_be_refused(found) else "unsafe",
+                "display" if refused or (is_whole and may_be_refused(found)) else "safe" if straight else "unsafe",
                 edits=(
                     *(
                         facts.with_argument(load, f"{location}={where}")
