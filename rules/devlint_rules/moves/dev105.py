@@ -220,7 +220,9 @@ def _told(name: str) -> str:
 def _runs_each_step(node: cst.Call, facts: Facts) -> bool:
     """Whether it is made at each step: in `forward`, in a step that a framework calls, or in a hot loop; never in a test, which nobody waits for."""
     found = facts.node(node)
-    if is_test_file(Path(facts.path)) or (found is not None and facts.model.is_guarded(_of_default(found, facts))):
+    if is_test_file(Path(facts.path)):
+        return False
+    if found is not None and (facts.model.is_guarded(_of_default(found, facts)) or _is_always_given(found, facts)):
         return False
     scope = facts.scope
     while scope is not None:
@@ -250,6 +252,28 @@ def _of_default(node: ast.AST, facts: Facts) -> ast.AST:
             case ast.stmt() if not isinstance(parent, ast.Assign):
                 return node
     return node
+
+
+def _is_always_given(node: ast.AST, facts: Facts) -> bool:
+    """Whether it makes what no call of a function inside of another leaves out: `if weight is None: weight = ...`."""
+    scope = facts.scope
+    tests = (p.test for p in facts.model.ancestors(node) if isinstance(p, ast.If))
+    match next(tests, None):
+        case ast.Compare(left=ast.Name(id=name), ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
+            pass
+        case _:
+            return False
+    if scope is None or scope.parent is None or name not in scope.defaults:
+        return False
+    optional = {key for key, value in scope.parent.defaults.items() if ast.unparse(value) == "None"}
+    place = [a.arg for a in scope.parameters].index(name)
+    given = [
+        next((k.value for k in call.keywords if k.arg == name), call.args[place] if place < len(call.args) else None)
+        for _, call in facts.model.calls_in_sight(scope.node)
+    ]
+    return bool(given) and not any(
+        g is None or isinstance(g, ast.Constant) or (isinstance(g, ast.Name) and g.id in optional) for g in given
+    )
 
 
 def _bound_by(statement: ast.stmt) -> str:
