@@ -34,6 +34,7 @@ class Asked(Protocol):
     def class_around(self, node: ast.AST) -> ClassModel | None: ...
     def calls_in_sight(self, function: FunctionNode) -> Sequence[tuple[Asked, ast.Call]]: ...
     def enclosing_scope(self, node: ast.AST) -> ast.AST: ...
+    def files_naming(self, name: str) -> Sequence[Asked]: ...
     def imported_modules(self, node: ast.Import | ast.ImportFrom) -> list[SourceModule]: ...
     def is_unbound(self, name: ast.Name) -> bool: ...
     def qualified(self, node: ast.expr) -> str | None: ...
@@ -187,11 +188,13 @@ def _is_never_set(read: ast.Attribute, model: Asked) -> bool:
     if not any(c.assigned_in and "__init__" in c.methods for c in cls.project_lineage()):
         # What has no constructor is a sketch, or a part of something else.
         return False
-    name, texts = re.escape(read.attr), [c.text for c in cls.project_lineage()]
+    texts = [c.text for c in cls.project_lineage()]
     if read.attr in torch_knowledge().wrappers["torch.nn.DataParallel"] or any(map(_SETTING.search, texts)):
         return False
-    said = re.compile(rf"['\"]{name}['\"]|\.{name}\b[^\n=(]{{0,60}}=(?!=)|\b(?:for|as)\b[^\n]{{0,60}}\.{name}\b")
-    return not any(map(said.search, texts)) and not _may_be_base(cls, model) and not model.texts_match(said.pattern)
+    name, others = re.escape(read.attr), [model.source.text, *(f.source.text for f in model.files_naming(cls.name))]
+    own = re.compile(rf"['\"]{name}['\"]|\.{name}\b[^\n=(]{{0,60}}=(?!=)|\b(?:for|as)\b[^\n]{{0,60}}\.{name}\b")
+    by_others = re.compile(rf"['\"]{name}['\"]|(?<!\bself)\.{name}\b[^\n=(]{{0,60}}=(?!=)")
+    return not any(map(own.search, texts)) and not any(map(by_others.search, others)) and not _may_be_base(cls, model)
 
 
 def _may_be_base(cls: ClassModel, model: Asked) -> bool:
