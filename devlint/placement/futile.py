@@ -146,8 +146,9 @@ def _fails(node: ast.AST, model: Asked, function: FunctionModel | None) -> bool:
             if function is None or name in function.local_names or name in model.source.bindings:
                 return False
             return _BOUND_ELSEWHERE.match(name) is None and model.is_unbound(node)
-        case ast.Attribute(value=ast.Name(id="self"), ctx=ast.Load()):
-            return _is_never_set(node, model)
+        case ast.Attribute(value=ast.Name(id="self"), attr=attr, ctx=ast.Load()):
+            # The device that a module hasn't got is mended by itself.
+            return attr != "device" and _is_never_set(node, model)
         case ast.Call(func=ast.Name(id="super"), args=[_, _]):
             return _is_of_stranger(node, model)
         case ast.Call(keywords=[_, *_]):
