@@ -6,13 +6,16 @@ import ast
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint.knowledge.releases import BEFORE_0_4
+from devlint.knowledge.releases import BEFORE_0_4, SAYS_BEFORE_0_4
 from devlint.regexes import regex
+from devlint.source.modules import last_name
+from devlint.source.trees import walk
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
     from devlint.placement.waiting import HotStall
     from devlint.rule import Report, Rule
+    from devlint.source.modules import SourceModule
     from devlint.source.project import Project
 
 
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 ABOUT_MIXING = ("mixing", "unplaced-factory")
 
 _BEFORE_0_4 = regex(BEFORE_0_4)
+_SAYS_BEFORE_0_4 = regex(SAYS_BEFORE_0_4)
 
 # What only Python 2 reads: `print "done"`.
 _PYTHON_2 = r"(?m)^[ \t]{0,40}print[ \t]{1,9}['\"]"
@@ -58,11 +62,13 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
         (costs or is_mixing) and project.is_copied_in(Path(source.path))
     ):
         return "somebody else keeps this code"
+    if costs and _is_at_home(facts.model.source):
+        return "the program starts on its author's machine alone"
     if costs and is_retired(facts.path):
         return "nobody goes on with what a folder of that name holds"
     if report.confidence == "likely" and project.uses(_PYTHON_2, Path(facts.model.source.path)):
         return "the project is written for Python 2, and releases of PyTorch that do otherwise"
-    if (costs or report.confidence == "likely") and _is_for_old_releases(facts):
+    if (costs or report.confidence == "likely") and _is_for_old_releases(facts, project):
         return "the project is written for releases of PyTorch before 0.4, and fails with later ones"
     scope = facts.scope
     if scope is not None and (is_mixing or rule.severity == "warning") and is_unused(project, scope):
@@ -83,12 +89,47 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
     return "it stands at the end of a step, and there is no fix" if ends else ""
 
 
-def _is_for_old_releases(facts: Facts) -> bool:
-    """Whether a file says what releases before 0.4 alone can do, and takes no number as later ones do, and nobody says for which it is."""
-    if facts.surroundings.oldest_torch is not None:
+def _is_at_home(source: SourceModule) -> bool:
+    """Whether a program opens a file of somebody's home whatever it is told: `load("/home/jane/data")` at its top level."""
+    if "/home/" not in source.text and "/Users/" not in source.text:
         return False
+    run = [*source.tree.body]
+    for statement in source.tree.body:
+        if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):
+            run += statement.body
+    own = {s.name: s for s in source.tree.body if isinstance(s, ast.FunctionDef)}
+    called = {last_name(s.value.func) for s in run if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call)}
+    run += [s for name in own if name in called for s in own[name].body]
+    calls = (n for s in run if isinstance(s, (ast.Expr, ast.Assign)) for n in walk(s) if isinstance(n, ast.Call))
+    return any(_opens_home(call) for call in calls)
+
+
+def _opens_home(call: ast.Call) -> bool:
+    given = (*call.args, *(k.value for k in call.keywords))
+    return last_name(call.func) not in _NOT_OPENING and any(
+        isinstance(a, ast.Constant) and isinstance(a.value, str) and _OF_HOME.match(a.value) for a in given
+    )
+
+
+_OF_HOME = regex(r"(?:file://)?/(?:home|Users)/[\w.-]{1,60}/[\w.-]")
+# What is told a path that may be another one, or missing.
+_NOT_OPENING = frozenset(
+    {"add_argument", "add_option", "append", "insert", "extend", "setdefault", "get", "exists", "isfile", "isdir", "print", "Path", "join", "expanduser"}
+)  # fmt: skip
+
+
+def _is_for_old_releases(facts: Facts, project: Project) -> bool:
+    """Whether a file says what releases before 0.4 alone can do, and takes no number as later ones do, and nobody says for which it is.
+
+    Or the project's page says that it is for one of those, and another file says such things.
+    """
     text = facts.model.source.without_comments
-    return ".item()" not in text and _BEFORE_0_4.search(text) is not None
+    if facts.surroundings.oldest_torch is not None or ".item()" in text:
+        return False
+    if _BEFORE_0_4.search(text) is not None:
+        return True
+    path = Path(facts.model.source.path)
+    return any(_SAYS_BEFORE_0_4.search(page) for page in project.papers(path)) and project.uses(BEFORE_0_4, path)
 
 
 def _tests_itself(report: Report, facts: Facts, project: Project) -> bool:

@@ -27,7 +27,7 @@ _EVALUATES = regex(
 )
 # What is evaluated on.
 _HELD_OUT = regex(
-    r"(?:^|[_.])(?:val|valid|validation|test|testing|eval|evaluation|dev)_?(?:data_?)?(?:loader|dl|iter|batches|set)"
+    r"(?:^|[_.])(?:val|valid|validation|test|testing|eval|evaluation|dev)_?(?:data_?)?(?:loader|dl|iter|batches|set|queue)"
 )
 _GRAPHLESS = frozenset({"no_grad", "inference_mode"})
 
@@ -44,11 +44,18 @@ def trains(loop: ast.AST) -> bool:
             name = last_name(node.func)
             owner = last_name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
             # `model.train()` after an evaluation trains nothing, `meter.update(...)` counts.
-            counts = (name == "train" and owner) or (name == "update" and _COUNTING.search(_owner_of(node)))
-            counts = counts or _SETTING_UP.search(name)
+            counts = (name == "train" and owner != "") or (name == "update" and _counts(node))
+            counts = counts or _SETTING_UP.search(name) is not None
             if (_LEARNS.search(name) and not counts) or (name == "step" and _STEPPING.search(owner)):
                 return True
     return False
+
+
+def _counts(update: ast.Call) -> bool:
+    """`meter.update(x)`, `objs.update(loss.item(), n)`: what is brought up to date with a number that was read has no weights."""
+    if _COUNTING.search(_owner_of(update)) is not None:
+        return True
+    return any(isinstance(a, ast.Call) and last_name(a.func) == "item" for a in update.args)
 
 
 def _owner_of(call: ast.Call) -> str:

@@ -18,7 +18,7 @@ from devlint.placement.guards import Guards, saves_memory
 from devlint.placement.loops import HotLoop, Loops
 from devlint.placement.meetings import mixings, unplaced
 from devlint.placement.mixing import Mixing
-from devlint.placement.pace import ends_step
+from devlint.placement.pace import begins_by_waiting, ends_step
 from devlint.placement.parts import Missing
 from devlint.placement.readings import Readings
 from devlint.placement.text import FileText, called_as
@@ -361,6 +361,10 @@ class PlacementModel(FileText):
     def ends_step(self, node: ast.AST) -> bool:
         """Whether a step of training has learned when it comes by a node, and learns no more."""
         return ends_step(self, node)
+
+    def begins_by_waiting(self, loop: ast.AST) -> bool:
+        """Whether each pass of a loop waits for the copy of its batch before it learns anything."""
+        return begins_by_waiting(self, loop)
 
     def saves_memory(self, node: ast.AST) -> bool:
         """Whether a node runs for somebody who asked to do with little memory."""

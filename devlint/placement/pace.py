@@ -57,6 +57,11 @@ def ends_step(model: File, node: ast.AST, depth: int = 0, *, over: bool = False)
     return False
 
 
+def begins_by_waiting(model: File, loop: ast.AST) -> bool:
+    """Whether each pass of a loop moves its batch to an accelerator, and waits for that, before it learns anything."""
+    return isinstance(loop, (ast.For, ast.AsyncFor)) and _moves_batch(loop.body, model.source.text)
+
+
 def _learns(statement: ast.AST) -> bool:
     """`loss.backward()`, `optimizer.step()`."""
     return any(

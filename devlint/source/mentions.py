@@ -37,7 +37,8 @@ MAX_FOLLOWED = 80
 # A project's folder is looked for so far above the folder that its packages stand in.
 MAX_ABOVE = 8
 
-_MARKS = ("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt")
+_RELEASING = ("pyproject.toml", "setup.py", "setup.cfg")
+_MARKS = (*_RELEASING, "requirements.txt")
 # Folders that packages stand in.
 _SOURCES = (("src",), ("python",), ("lib",))
 _TEXTS = (".py", ".ipynb", ".md", ".rst", ".toml", ".cfg", ".ini", ".yaml", ".yml", ".json", ".sh")
@@ -285,6 +286,10 @@ class Mentions:
     def _is_marked(self, folder: Path) -> bool:
         return self._has_one(folder, _MARKS) or self._is_published(folder)
 
+    def _may_be_installed(self, project: Path) -> bool:
+        """Whether others may install a project: nobody imports anything of programs that lie in a repository as they are."""
+        return self._has_one(project, _RELEASING) or not self._is_marked(project)
+
     def _is_published(self, folder: Path) -> bool:
         """Whether a folder has a page and terms, as repositories have on top."""
         return self._has_one(folder, (*PAGES, "README.txt")) and self._has_one(folder, TERMS)
@@ -363,7 +368,7 @@ class Mentions:
         if unit != unit.owner and (not self._is_rare(unit, project) or self._makes_registered(unit)):
             # Who calls a method of such a name isn't told: whoever makes an object of the class.
             return self._is_entry(unit.owner, project)
-        return self._users_files(unit, project) is None or self._is_exported(unit)
+        return self._users_files(unit, project) is None or (self._may_be_installed(project) and self._is_exported(unit))
 
     def _is_in_package_alone(self, path: Path) -> bool:
         """Whether a module is no program, and stands in an inner package that nothing outside of it names: it is never loaded."""

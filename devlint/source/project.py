@@ -79,6 +79,11 @@ _RELEASED = ("pyproject.toml", "setup.py")
 _ITS_OWN = frozenset({"ldm", "transformers"})
 # How the settings of a package say its name.
 _NAMED = regex(r"""^[ \t]{0,40}(?:name|NAME)[ \t]{0,20}=[ \t]{0,20}["']([\w.-]{1,100})["']""", re.MULTILINE)
+# The head of a file that came with terms of its own: who holds it, that it may be handed on, and that it isn't as it was.
+_HOLDER = regex(rb"(?i)\bcopyright(?: \(c\)|\xc2\xa9|[ \t,\d-]){1,20}([a-z][\w-]{2,40})")
+_GRANTS = regex(rb"(?i)\bredistribution and use in source\b|\bpermission is hereby granted\b")
+_CHANGED = regex(rb"(?i)\b(?:modif(?:ied|y) (?:by|from)|adapted|based on|changed by|changes by)")
+_MAX_HEAD = 3_000
 # Folders around a file that are looked at for them.
 _MAX_ABOVE = 6
 
@@ -265,8 +270,25 @@ class Project:
         """Whether a file stands in a folder that was copied from elsewhere.
 
         It has terms or a repository of its own, and nothing around imports it; or it is a library of another name than the project's.
+        Or the file itself begins with terms, of somebody whom those of the project don't name.
         """
-        return self._has_own_terms(asking) or self._has_own_repository(asking) or self._is_of_library(asking)
+        return (
+            self._has_own_terms(asking)
+            or self._has_own_repository(asking)
+            or self._is_of_library(asking)
+            or self._has_other_holder(asking)
+        )
+
+    def _has_other_holder(self, asking: Path) -> bool:
+        head = self.read_quietly(asking, asking)[:_MAX_HEAD]
+        holder = _HOLDER.search(head) if _GRANTS.search(head) and not _CHANGED.search(head) else None
+        if holder is None:
+            return False
+        for folder in asking.parents[:_MAX_ABOVE]:
+            terms = next(filter(None, (self.read_quietly(folder / name, asking) for name in TERMS)), b"")
+            if terms:
+                return holder[1].lower() not in terms.lower()
+        return False
 
     def _has_own_terms(self, asking: Path) -> bool:
         """A package that is released by itself has terms of its own as well: that says nothing."""

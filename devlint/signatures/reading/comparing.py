@@ -233,7 +233,11 @@ def same_place(frame: Frame, a: Place, b: Place) -> Condition:
     if a.is_open or b.is_open or "unknown" in (a.sort, b.sort):
         # Where one of them is the host, it says that the other is there as well.
         return frame.atoms.literal(("same place", *sorted((a, b), key=str)), True if HOST in (a, b) else None)
-    return FALSE if str(a.name).partition(":")[0] != str(b.name).partition(":")[0] else TRUE
+    (a_type, _, a_index), (b_type, _, b_index) = (str(p.name).partition(":") for p in (a, b))
+    if a_type != b_type or (a_index and b_index):
+        return FALSE
+    # "cuda" is the current one, which is the first unless the program says otherwise.
+    return TRUE if "0" in (a_index, b_index) else frame.atoms.literal(("at", a, b))
 
 
 def on_accelerator(frame: Frame, value: Value) -> Condition:

@@ -375,6 +375,9 @@ def _loop(
             frame.env[key] = either(
                 [(frame.atoms.negated(again), old if old is not None else frame.untold(key)), (again, new)], frame.atoms
             )
+        for name in [key for key in first if isinstance(key, str) and key not in env]:
+            # Who reads it before the loop has bound it fails in the first pass: it is bound anew in each one.
+            del first[name]
         one_pass()
         frame.merge([(frame.path, frame.env), *frame.continues[-1]], frame.path)
     frame.rounds //= 1 + twice

@@ -13,7 +13,7 @@ from devlint.knowledge import torch_knowledge
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
-from devlint_rules.hot_loops.gains import gains_little, is_said
+from devlint_rules.hot_loops.gains import gains_little, is_next_ready, is_said
 from devlint_rules.hot_loops.needed import is_needed, is_written
 from devlint_rules.hot_loops.other_waits import waits_anyway
 
@@ -42,7 +42,8 @@ class ItemInHotLoop(Rule):
     over the steps of a model in each pass; where a program of several processes isn't (`if not args.distributed:`); in a loop that calls
     `torch.cuda.synchronize()` in each pass; and where the same stretch
     of the step waits for something else that no rule tells of.
-    At the end of a step it tells by default of what it has a fix for.
+    At the end of a step it tells by default of what it has a fix for, unless the next one waits for the copy of a batch that the
+    workers of a `DataLoader` have ready.
 
     In code that is hot by its role (in preview) it tells of what each step comes by; of what stands where an option leads,
     runs once a request, reads again what the function has read, or stands right after another wait, or right before one that
@@ -158,7 +159,12 @@ class ItemInHotLoop(Rule):
             notes=stalls.loop_notes(hot, value, facts),
             hint=None if change else _hint(node, facts),
             change=change,
-            minor=is_said(read, facts) or (change is None and gains_little(read, hot, facts)),
+            minor=is_said(read, facts)
+            or (
+                gains_little(read, hot, facts)
+                if change is None
+                else facts.ends_step(node) and is_next_ready(hot, facts)
+            ),
         )
 
 

@@ -42,9 +42,28 @@ def gains_little(read: ast.expr, hot: HotLoop, facts: Facts) -> bool:
 
 def costs_nothing_new(read: ast.AST, hot: HotLoop | None, facts: Facts) -> bool:
     """Whether a wait is a guard, asks whether a run has got better, is for what each step prints anyway, or stands beside many steps of a model."""
-    if _guards(facts.statement, facts) or _has_waited_inside(read):
+    if _guards(facts.statement, facts) or _has_waited_inside(read) or _is_timed(facts.statement, facts):
         return True
     return hot is not None and hot.node is not None and (is_said(read, facts) or _is_long(read, hot.node))
+
+
+def is_next_ready(hot: HotLoop, facts: Facts) -> bool:
+    """Whether the next batch lies ready when a step ends, made by other processes, and its copy waits for the step all the same.
+
+    Then nothing is left that the host could do beside the accelerator: one that makes its batches itself could go on.
+    """
+    if hot.node is None or not facts.model.begins_by_waiting(hot.node):
+        return False
+    made = [n for n in calls_in(facts.model.source.tree) if facts.model.qualified(n.func) == _LOADER]
+    return bool(made) and all(map(_has_workers, made))
+
+
+_LOADER = "torch.utils.data.DataLoader"
+
+
+def _has_workers(made: ast.Call) -> bool:
+    """`DataLoader(..., num_workers=4)`, or of as many as an option says."""
+    return any(k.arg == "num_workers" and ast.unparse(k.value) != "0" for k in made.keywords)
 
 
 # What counts on the host before a reading can begin.
@@ -54,6 +73,46 @@ _COUNTING = frozenset({"masked_select", "nonzero", "argwhere", "unique"})
 def _has_waited_inside(read: ast.AST) -> bool:
     """`right.masked_select(mask).sum().item()`: what is read waits by itself."""
     return any(last_name(call.func) in _COUNTING for call in calls_in(read))
+
+
+# A number that the clock gives, and what is made of two of them: how long a step took.
+_CLOCK = regex(r"\b(?:time|perf_counter|monotonic|process_time)(?:_ns)?\(\)")
+
+
+def _is_timed(statement: ast.AST, facts: Facts) -> bool:
+    """Whether each step reads the clock before a statement and after it, for the time between: without a wait, it would measure what was queued.
+
+    `took -= time.time()` and `took += time.time()`; `start = time.time()` and `time.time() - start`.
+    """
+    starts = {name for earlier in facts.model.source.before(statement) for name in _clock_started(earlier)}
+    return any(_reads_clock_since(later, starts) for later in facts.model.source.after(statement)) if starts else False
+
+
+def _clock_started(statement: ast.AST) -> Iterator[str]:
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as clock):
+            is_clock = _CLOCK.search(ast.unparse(clock)) is not None
+        case ast.AugAssign(target=ast.Name(id=name), op=ast.Sub(), value=clock):
+            is_clock = _CLOCK.search(ast.unparse(clock)) is not None
+        case _:
+            return
+    if is_clock:
+        yield name
+
+
+def _reads_clock_since(statement: ast.AST, starts: set[str]) -> bool:
+    match statement:
+        case ast.AugAssign(target=ast.Name(id=name), op=ast.Add(), value=clock):
+            if name in starts and _CLOCK.search(ast.unparse(clock)):
+                return True
+    return any(
+        isinstance(n, ast.BinOp)
+        and isinstance(n.op, ast.Sub)
+        and isinstance(n.right, ast.Name)
+        and n.right.id in starts
+        and _CLOCK.search(ast.unparse(n.left)) is not None
+        for n in walk(statement)
+    )
 
 
 # -- what each step says -----------------------------------------------------------------------------------------------

@@ -38,6 +38,10 @@ _SIZED = regex(r"\b(?:int|range)\([^()\n]{0,60}(?:max|length|lens?)(?:\.max)?(?:
 _READ_THERE = regex(r"\.(?:item|tolist|numpy)\(|\.cpu\(\)|\bnonzero\(")
 # By the name of a tensor's type what is made on the host is brought to where it is: `grid.type(x.data.type())`.
 _UPLOADS = regex(r"\.type\(\)")
+# PyTorch Geometric asks the last of the graphs how many there are, unless it is told.
+_POOLS = regex(
+    r"\bglobal_(?:add|mean|max)_pool\([^,()]{1,60}(?:\([^()]{0,60}\)[^,()]{0,40})?,[^,()]{1,60}\)|\bto_dense_(?:batch|adj)\("
+)
 # Functions that nobody has read, and that score, decode, show or keep what they are given.
 _ON_THE_HOST = regex(
     r"(?i)accuracy|(?:^|_)acc(?:_|$)|metric|scor|(?:^|_)m?iou|dice|(?:^|_)f1|(?:^|_)auc|bleu|rouge|decode|(?:^|_)nms|post_?process|to_numpy|tensor2"
@@ -110,7 +114,9 @@ def waits_untold(node: ast.AST, facts: Facts, is_told: Callable[[ast.Call], bool
     match node:
         case ast.Subscript() | ast.Call() if (sized := sized_by_values(node, facts)) is not None:
             return sized.instead in WITHOUT_CHEAPER_FORM
-        case ast.Subscript(value=base, slice=index) if _is_list_of_numbers(facts.model.value(index)):
+        case ast.Subscript(value=base, slice=index) if any(
+            _is_list_of_numbers(p, facts) for p in _parts_of_index(index)
+        ):
             # The host copies the places to where the tensor is.
             return _holds_tensor(base, facts)
         case ast.Slice(lower=lower, upper=upper):
@@ -127,9 +133,14 @@ def waits_untold(node: ast.AST, facts: Facts, is_told: Callable[[ast.Call], bool
     return False
 
 
-def _is_list_of_numbers(index: Value) -> bool:
+def _parts_of_index(index: ast.expr) -> list[ast.expr]:
+    """`:` and `0` of `x[:, 0]`."""
+    return index.elts if isinstance(index, ast.Tuple) else [index]
+
+
+def _is_list_of_numbers(index: ast.expr, facts: Facts) -> bool:
     """`x[[0, 2]]`, `x[order]` of an array of NumPy's."""
-    options = [v for _, v in index.alternatives()]
+    options = [v for _, v in facts.model.value(index).alternatives()]
     return bool(options) and all(v.kind in (Kind.NDARRAY, Kind.SEQUENCE) for v in options)
 
 
@@ -264,7 +275,7 @@ def reads_in_method(module: Value, method_name: str, facts: Facts) -> bool:
         if owner.cls is None or method is None or method.node in seen:
             continue
         texts = (method.text, *_texts_called(method, facts))
-        if any(p.search(text) for p in (_READ_THERE, _COUNTS, _DECIDES, _SIZED, _UPLOADS) for text in texts):
+        if any(p.search(text) for p in (_READ_THERE, _COUNTS, _DECIDES, _SIZED, _UPLOADS, _POOLS) for text in texts):
             return True
         buffers = _BUFFERS.findall(owner.cls.source.text_of(owner.cls.node))
         if not set(buffers).isdisjoint(_ASKED_OF_SELF.findall(method.text)):
