@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from devlint.facts import HOST, access_path, calls_in, is_test_file, last_name, place_of_device, walk
+from devlint.facts import HOST, access_path, calls_in, is_test_file, last_name, own_nodes, place_of_device, walk
 from devlint.findings import Edit, Safety, Span
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
@@ -65,7 +65,8 @@ class CreatedThenMoved(Rule):
     ## Fix safety
     Safe for factories whose result is the same on every device. Unsafe for those that compute in floating point
     (`linspace`, `logspace`, windows, `arange` with fractions), whose last bit may differ; and with `requires_grad`, where the
-    tensor becomes a leaf. Not offered for random ones, which would draw from the device's own generator, and where the
+    tensor becomes a leaf. A suggestion where the device would be spelt out (`device="cuda"`) in a module's method, or in a function
+    that moves nothing else so: that of an input is the better name. Not offered for random ones, which would draw from the device's own generator, and where the
     tensor is as large as another one of which nobody knows where it is, where another branch says the same without the move, and for
     what nothing reads. What a function moves so is all mended, with what is spelt alike elsewhere in the file, or none of it is.
 
@@ -81,7 +82,7 @@ class CreatedThenMoved(Rule):
     effect = Effect(syncs=3, counts="transfer")
     mends_minor = True
     seen_as = ("sync", "transfer")
-    fix = "S/U"
+    fix = "S/U/D"
 
     # What runs at each step is told by this rule, the rest by DEV107.
     of_each_step: ClassVar[bool] = True
@@ -337,7 +338,7 @@ def _made_there(
     if any(_is_left(*pair, facts) for pair in ((making, moving), *others)):
         return None
     same = factories.is_exact(name, made) and not between & (factories.FILLING | {"requires_grad_"})
-    safety: Safety = "safe" if same else "unsafe"
+    safety: Safety = "display" if _may_be_named(device, moving, facts) else "safe" if same else "unsafe"
     edits = (_as_like(making, name, arguments, facts) or facts.with_argument(making, *arguments), *edits)
     return Change("make it on the device", safety, edits=edits if sized_by else _in_sister_methods(edits, facts))
 
@@ -379,6 +380,30 @@ def _of_sister_methods(facts: Facts) -> Iterator[ast.stmt]:
             method.lineno <= facts.statement.lineno <= (method.end_lineno or 0)
         ):
             yield from (n for n in walk(method) if isinstance(n, ast.stmt) and type(n) is type(facts.statement))
+
+
+def _may_be_named(device: str, moving: ast.Call, facts: Facts) -> bool:
+    """Whether a device is spelt out where somebody would name that of an input: in a module, or in a function that moves nothing else so."""
+    given = facts.scope.parameters if facts.scope is not None else []
+    if _SPELT_OUT.fullmatch(device) is None or not any(a.arg not in ("self", "cls") for a in given):
+        return False
+    scope = facts.model.enclosing_scope(moving)
+    cls = facts.model.class_around(scope)
+    made = {outer for _, outer in factories.alike(moving, moving, facts)}
+    return (cls is not None and "forward" in cls.methods) or not any(
+        isinstance(n, ast.Call) and n not in made and n is not moving and _moves_there(n) for n in own_nodes(scope)
+    )
+
+
+def _moves_there(call: ast.Call) -> bool:
+    """`x.cuda()`, `x.to("cuda")`"""
+    match call.func:
+        case ast.Attribute(attr=name) if name in MOVES:
+            return name != "to" or any(_SPELT_OUT.fullmatch(ast.unparse(a)) for a in call.args[:1])
+    return False
+
+
+_SPELT_OUT = regex(r"['\"](?:cuda|xpu|hpu|npu)(?::\d+)?['\"]")
 
 
 def _of_partners(moving: ast.Call, others: list[tuple[ast.Call, ast.Call]], facts: Facts) -> str:
