@@ -119,7 +119,7 @@ class LoadWithoutMapLocation(Rule):
         return m.Call()
 
     def like(self, node: ast.AST, model: PlacementModel) -> Iterator[ast.expr | ast.stmt]:
-        """The loads of the same file in other functions: of one name, or with the same words before and after."""
+        """The loads of the same file in other functions: of one name, of what each is given, or with the same words before and after."""
         scope, said, ways = model.enclosing_scope(node), ast.dump(node), _ways_of(node, model)
         return (
             n
@@ -209,10 +209,16 @@ class LoadWithoutMapLocation(Rule):
 
 
 def _ways_of(call: ast.AST, model: PlacementModel) -> set[str]:
-    """What a load is known again by: the name of its file, and the statement that it stands in with the one behind that."""
+    """What a load is known again by: the name of its file, and the statement that it stands in, with the one behind that or of what a function is given."""
     assert isinstance(call, ast.Call)
     path: ast.expr | None = call.args[0] if call.args else None
+    scope, of_parameter = model.enclosing_scope(call), set[str]()
     if isinstance(path, ast.Name):
+        is_given = not isinstance(scope, ast.Module) and any(
+            a.arg == path.id for a in model.source.function_at(scope).parameters
+        )
+        if is_given and isinstance(next(model.ancestors(call), None), ast.Assign):
+            of_parameter = {ast.dump(model.source.statement_of(call))}
         given = model.assigned_values(path)
         path = given[0] if len(given) == 1 else None
     is_named = path is not None and any(
@@ -221,7 +227,7 @@ def _ways_of(call: ast.AST, model: PlacementModel) -> set[str]:
     statement = model.source.statement_of(call)
     after = next(iter(model.source.after(statement)), None)
     found = {ast.dump(path)} if path is not None and is_named else set()
-    return found | ({ast.dump(statement) + ast.dump(after)} if after is not None else set())
+    return found | of_parameter | ({ast.dump(statement) + ast.dump(after)} if after is not None else set())
 
 
 def _is_made_smaller(found: ast.Call, facts: Facts) -> bool:
