@@ -29,6 +29,7 @@ from devlint_rules.checkpoints.readers import (
     is_of_pickled_wrapper,
     is_of_wrapped,
 )
+from devlint_rules.checkpoints.refused import is_refused
 from devlint_rules.checkpoints.together import in_other_branches, loads_of_same, may_be_mended, stays_half_done
 from devlint_rules.checkpoints.uses import (
     goes_into_load_state_dict,
@@ -92,8 +93,9 @@ class LoadWithoutMapLocation(Rule):
     `"cpu"`, or the `device` that the code around has chosen and uses itself. Not offered for a
     `load_state_dict` that keeps what it is given, as that of a moving average may, for a best result that may be a tensor, nor where
     the function fails in any case, where a library's modules load what they hold in their own way (e3nn's), or where the file's name still has its placeholder (`"net_%d.pth"`). All loads of a function, a class or a program are mended, and the
-    same load in other functions, or none is. A suggestion where a module itself is loaded and no `weights_only` is given: since PyTorch
-    2.6 such a load is refused, wherever it goes.
+    same load in other functions, or none is. A suggestion where a module itself is loaded, or the project writes an object beside
+    the states (`{"args": args}` of a parser, an array of NumPy), and no `weights_only` is given: since PyTorch
+    2.6 such a load is refused, wherever it goes, unless the project says that it is for older releases.
 
     ## References
     - [torch.load](https://docs.pytorch.org/docs/stable/generated/torch.load.html)
@@ -123,7 +125,7 @@ class LoadWithoutMapLocation(Rule):
         return m.Call()
 
     def like(self, node: ast.AST, model: PlacementModel) -> Iterator[ast.expr | ast.stmt]:
-        """The loads of the same file in other functions: of one name, or with the same words before and after."""
+        """The loads of the same file in other functions: of one name, of what each is given, or with the same words before and after."""
         scope, said, ways = model.enclosing_scope(node), ast.dump(node), _ways_of(node, model)
         return (
             n
@@ -166,6 +168,7 @@ class LoadWithoutMapLocation(Rule):
             and not _is_of_optimizer(found, facts)
             and not is_out_of_reach
         )
+        refused = is_refused(found, facts) if fixed and not first else ""
         moving = _moved_at_once(found, facts) if not first else None
         where = "device" if bound and _is_chosen_here(found, facts) and not _is_made_smaller(found, facts) else '"cpu"'
         hints = [f"`{location}=device` loads straight to it"] if bound else []
@@ -174,6 +177,10 @@ class LoadWithoutMapLocation(Rule):
             where, hints = ast.unparse(moving.args[0]), []
         elif bound and fixed:
             hints = [f'`{location}="cpu"` works on every machine; `{location}=device` also saves a copy on the host']
+        if refused:
+            hints.append(
+                f"since PyTorch 2.6 it is refused everywhere without `weights_only=False`: `{refused}` is an object of its own class"
+            )
         if "torch.distributed" in facts.text.text:
             hints.append("in a distributed program, each rank wants its own device")
         yield Report(
@@ -185,7 +192,7 @@ class LoadWithoutMapLocation(Rule):
             if not fixed
             else Change(
                 f"add `{location}={where}`",
-                "safe" if straight else "display" if is_whole and may_be_refused(found) else "unsafe",
+                "display" if refused or (is_whole and may_be_refused(found)) else "safe" if straight else "unsafe",
                 edits=(
                     *(
                         facts.with_argument(load, f"{location}={where}")
@@ -208,10 +215,16 @@ class LoadWithoutMapLocation(Rule):
 
 
 def _ways_of(call: ast.AST, model: PlacementModel) -> set[str]:
-    """What a load is known again by: the name of its file, and the statement that it stands in with the one behind that."""
+    """What a load is known again by: the name of its file, and the statement that it stands in, with the one behind that or of what a function is given."""
     assert isinstance(call, ast.Call)
     path: ast.expr | None = call.args[0] if call.args else None
+    scope, of_parameter = model.enclosing_scope(call), set[str]()
     if isinstance(path, ast.Name):
+        is_given = not isinstance(scope, ast.Module) and any(
+            a.arg == path.id for a in model.source.function_at(scope).parameters
+        )
+        if is_given and isinstance(next(model.ancestors(call), None), ast.Assign):
+            of_parameter = {ast.dump(model.source.statement_of(call))}
         given = model.assigned_values(path)
         path = given[0] if len(given) == 1 else None
     is_named = path is not None and any(
@@ -220,7 +233,7 @@ def _ways_of(call: ast.AST, model: PlacementModel) -> set[str]:
     statement = model.source.statement_of(call)
     after = next(iter(model.source.after(statement)), None)
     found = {ast.dump(path)} if path is not None and is_named else set()
-    return found | ({ast.dump(statement) + ast.dump(after)} if after is not None else set())
+    return found | of_parameter | ({ast.dump(statement) + ast.dump(after)} if after is not None else set())
 
 
 def _is_made_smaller(found: ast.Call, facts: Facts) -> bool:
