@@ -57,7 +57,7 @@ class LoadWithoutMapLocation(Rule):
     keys that are asked for (`torch.save(net.cpu().state_dict(), ...)`), weights that are published under their hash
     (`https://download.pytorch.org/...`, `.../resnet18-5c106cde.pth`), which everybody loads, what a dataset reads
     (a class or a file that is called so), what is kept under a name for data (`train_data = torch.load(path)`), or the state of a scheduler, a gradient scaler or a random
-    generator, which holds nothing of a device. So are tests (`test_*.py`, `*_test.py`), which load what they saved. What goes straight into `load_state_dict` is certain to be tensors; of anything else the finding is `likely`.
+    generator, which holds nothing of a device. So are tests (`test_*.py`, `*_test.py`), which load what they saved, but for programs of such names that take options. What goes straight into `load_state_dict` is certain to be tensors; of anything else the finding is `likely`.
 
     Told where it is selected by its code, as in `--select DEV301`: what is asked for numbers alone, a method that nothing calls, what nothing moves and nothing around calls a model, a state or
     a checkpoint; what a program loads that can't run without an
@@ -134,7 +134,7 @@ class LoadWithoutMapLocation(Rule):
         )
 
     def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
-        if is_test(Path(facts.path)):
+        if is_test(Path(facts.path)) and not _is_run_with_options(facts):
             return
         first, location = _file_argument(node, facts), "map_location"
         if first is None:
@@ -212,6 +212,16 @@ class LoadWithoutMapLocation(Rule):
             or is_of_pickled_wrapper(found, facts)
             or is_of_wrapped(found, facts),
         )
+
+
+# A program that evaluates is often called `test_depth.py`: it takes options, and holds nothing that a runner of tests looks for.
+_OPTIONS = regex(r"\bArgumentParser\(|\bsys\.argv\b")
+_TESTS = regex(r"(?m)^[ \t]*(?:async )?def test_|^class Test|\b(?:pytest|unittest)\b")
+
+
+def _is_run_with_options(facts: Facts) -> bool:
+    """Whether a file that is called a test is a program, which people run on files of theirs."""
+    return _OPTIONS.search(facts.text.text) is not None and _TESTS.search(facts.text.text) is None
 
 
 def _ways_of(call: ast.AST, model: PlacementModel) -> set[str]:
