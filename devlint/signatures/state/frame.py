@@ -378,8 +378,10 @@ class Frame:
             mine = a.get(key)
             if mine is value:
                 continue
-            is_missing = mine is None and self._was_never_made(key, when_a)
-            result[key] = value if is_missing else self._one_of(key, mine, when_a, value, when_b)
+            if self._was_never_made(key, when_a):
+                result[key] = value
+            elif mine is None or not self._was_never_made(key, when_b):
+                result[key] = self._one_of(key, mine, when_a, value, when_b)
         if a.keys() <= b.keys():
             return result
         for key, value in a.items():
