@@ -70,6 +70,8 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
         return "the project is written for Python 2, and releases of PyTorch that do otherwise"
     if (costs or report.confidence == "likely") and _is_for_old_releases(facts, project):
         return "the project is written for releases of PyTorch before 0.4, and fails with later ones"
+    if (costs or is_mixing) and facts.model.comes_to_nothing(facts.node(report.node) or facts.statement):
+        return "what stands beside it always fails"
     scope = facts.scope
     if scope is not None and (is_mixing or rule.severity == "warning") and is_unused(project, scope):
         return f"nothing in the project leads to `{scope.name}`"
