@@ -44,6 +44,8 @@ def costs_nothing_new(read: ast.AST, hot: HotLoop | None, facts: Facts) -> bool:
     """Whether a wait is a guard, asks whether a run has got better, is for what each step prints anyway, or stands beside many steps of a model."""
     if _guards(facts.statement, facts) or _has_waited_inside(read) or _is_timed(facts.statement, facts):
         return True
+    if _is_asked_around(read, facts):
+        return True
     return hot is not None and hot.node is not None and (is_said(read, facts) or _is_long(read, hot.node))
 
 
@@ -64,6 +66,13 @@ _LOADER = "torch.utils.data.DataLoader"
 def _has_workers(made: ast.Call) -> bool:
     """`DataLoader(..., num_workers=4)`, or of as many as an option says."""
     return any(k.arg == "num_workers" and ast.unparse(k.value) != "0" for k in made.keywords)
+
+
+def _is_asked_around(read: ast.AST, facts: Facts) -> bool:
+    """Whether the test of a branch that a reading stands in has read the same: `if loss.item() > 3: print(loss.item())`."""
+    asked = ast.dump(read)
+    tests = (p.test for p, _ in _branches(read, facts) if isinstance(p, (ast.If, ast.IfExp)))
+    return any(isinstance(n, ast.expr) and ast.dump(n) == asked for test in tests for n in walk(test))
 
 
 # What counts on the host before a reading can begin.
