@@ -177,7 +177,8 @@ def _attempt(
     if edited == source.text:
         return "it would change nothing"
     # One alone is laid out; what several make of a line is laid out when one of them is there.
-    if len(fixes) > 1 and gets_too_long(TextMap(source.text), edits, lambda: linter.width_of(source)):
+    shared = _on_shared_lines(fixes)
+    if shared and gets_too_long(TextMap(source.text), shared, lambda: linter.width_of(source)):
         return "a line would get too long"
     wrong = fault(source.text, edited, edits, imports, takes_markers=takes_markers)
     if wrong:
@@ -206,6 +207,16 @@ def _attempt(
             return FixOutcome(further.source, [*chosen, *further.applied], further.remaining)
     # What stands where nothing was changed was there before, and couldn't come to it.
     return f"it would {'uncover' if elsewhere else 'bring'} {_brought(more[0], new, changed)}"
+
+
+def _on_shared_lines(fixes: list[Fix]) -> list[Edit]:
+    """The edits of lines that several fixes change."""
+    changed = Counter(line for fix in fixes for line in {line for edit in fix.edits for line in _lines_of(edit)})
+    return [edit for fix in fixes for edit in fix.edits if any(changed[line] > 1 for line in _lines_of(edit))]
+
+
+def _lines_of(edit: Edit) -> range:
+    return range(edit.span.line, edit.span.end_line + 1)
 
 
 def _brought(code: str, new: list[Finding], changed: Source) -> str:

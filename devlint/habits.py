@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from devlint.regexes import regex
 
 _ALONE = regex(r"^[ \t]*[)\]}]+[,:]?[ \t]*\r?$", re.MULTILINE)
-_SINGLE = regex(r"(?<![\"'])'[^\"'\\\n]{1,100}'(?!')")
+# A text on one line as Python reads it, from its first quote on: what quotes stand inside are no text of their own.
+_QUOTED = regex(r"\"\"\"[^\n]*|'''[^\n]*|\"(?:[^\"\\\n]|\\.){0,200}\"|'(?:[^'\\\n]|\\.){0,200}'")
 _DOUBLE = regex(r"(?<![\"'])\"[^\"'\\\n]{1,100}\"(?!\")")
 # What a comment quotes, a license say, shows nobody's style.
 _WHOLE_COMMENT = regex(r"^[ \t]*#[^\n]*", re.MULTILINE)
@@ -23,17 +24,26 @@ def in_quotes_of(text: str, code: str, near: Sequence[str] = ()) -> str:
     if '"' not in code or "'" in code:
         return code
     text, near = _WHOLE_COMMENT.sub("", text), [_WHOLE_COMMENT.sub("", lines) for lines in near]
-    counts = [(len(_SINGLE.findall(lines)), len(_DOUBLE.findall(lines))) for lines in near]
+    counts = [_quotes_in(lines) for lines in near]
     singles, doubles = next(((s, d) for s, d in counts if bool(s) != bool(d)), (0, 0))
     by_line = bool(counts) and bool(counts[0][0]) != bool(counts[0][1])
     if not singles and not doubles:
-        singles, doubles = len(_SINGLE.findall(text)), len(_DOUBLE.findall(text))
+        singles, doubles = _quotes_in(text)
         if doubles and singles < _FEWEST_QUOTED:
             return code
     if not singles or singles < _MORE_OFTEN * doubles:
         return code
     said = near[0] if by_line else text
     return _DOUBLE.sub(lambda found: found[0] if found[0] in said else f"'{found[0][1:-1]}'", code)
+
+
+def _quotes_in(text: str) -> tuple[int, int]:
+    """How many texts are in single and in double quotes that could as well be in the others."""
+    quotes = [q[0] for q in _QUOTED.findall(text) if len(q) > 2 and q[1:3] != q[0] * 2 and _OTHER[q[0]] not in q]
+    return quotes.count("'"), quotes.count('"')
+
+
+_OTHER = {"'": '"', '"': "'"}
 
 
 def habit_of(text: str) -> str:

@@ -229,9 +229,13 @@ class Inspection:
         for scope, finding in told:
             fix = fixes.get(finding.span)
             if fix is not None:
-                along = [s for s in like.get(finding.span, ()) if s in fixes and s not in done]
-                done.update(along)
-                fix = self._joined(fix, (open_to[span] for span in along))
+                along = [finding.span]
+                for span in along:
+                    # What is like one of these is mended with them all.
+                    further = dict.fromkeys(s for s in like.get(span, ()) if s in fixes and s not in done)
+                    done.update(further)
+                    along += further
+                fix = self._joined(fix, (open_to[span] for span in along[1:]))
             found.append((scope, replace(finding, fix=fix)))
         self._beside = [(s, f) for s, f in self._beside if f.span in fixes and f.span not in done]
         return found

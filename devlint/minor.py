@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,7 +50,7 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
         return "few act on it"
     if facts.model.never_runs(facts.statement):
         return "it never runs"
-    if missing := _missing_import(facts.model.source, project):
+    if missing := facts.model.missing_import:
         return f"the file can't be run: the project has no `{missing}` any more"
     fails_elsewhere = rule.effect is not None and rule.effect.without_accelerator
     costs = rule.severity == "warning" or fails_elsewhere
@@ -71,6 +70,8 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
         return "the project is written for Python 2, and releases of PyTorch that do otherwise"
     if (costs or report.confidence == "likely") and _is_for_old_releases(facts, project):
         return "the project is written for releases of PyTorch before 0.4, and fails with later ones"
+    if (costs or is_mixing) and facts.model.comes_to_nothing(facts.node(report.node) or facts.statement):
+        return "what stands beside it always fails"
     scope = facts.scope
     if scope is not None and (is_mixing or rule.severity == "warning") and is_unused(project, scope):
         return f"nothing in the project leads to `{scope.name}`"
@@ -88,29 +89,6 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
         return "nothing is trained here, or it is tried or measured" if costs_little else ""
     ends = stall is None and rule.only_amid_step and report.change is None and facts.ends_step(report.node)
     return "it stands at the end of a step, and there is no fix" if ends else ""
-
-
-def _missing_import(source: SourceModule, project: Project) -> str:
-    """A class that a file imports, at its top, from a module of the project that doesn't speak of it; "" where there is none."""
-    path = Path(source.path)
-    for statement in source.tree.body:
-        if isinstance(statement, ast.ImportFrom):
-            names = [a.name for a in statement.names if _CLASS.fullmatch(a.name)]
-            module = project.find(source.absolute(statement), path) if names else None
-            if module is None or module.path == source.path or _BRINGS_MORE.search(module.text):
-                continue
-            for name in names:
-                if not re.search(rf"\b{name}\b", module.text):
-                    return f"{source.absolute(statement)}.{name}"
-    return ""
-
-
-# Other names may be of compiled modules, or of files that a build makes.
-_CLASS = regex(r"[A-Z][a-z]\w{0,60}")
-# What a module says that gives it names without spelling them.
-_BRINGS_MORE = regex(
-    r"\bimport[ \t(]{1,9}\*|__getattr__|\bglobals\(|\bsetattr\(|\bexec\(|\bsys\.modules\b|\b__dict__\b"
-)
 
 
 def _is_at_home(source: SourceModule) -> bool:

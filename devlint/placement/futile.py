@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from devlint.knowledge import torch_knowledge
+from devlint.placement.classes import ClassModel
 from devlint.regexes import regex
 from devlint.signatures.answers.callees import Callee
 from devlint.source.modules import FunctionModel, FunctionNode, SourceModule
@@ -28,11 +31,14 @@ class Asked(Protocol):
     def source(self) -> SourceModule: ...
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]: ...
     def callee(self, call: ast.Call) -> Callee | None: ...
+    def class_around(self, node: ast.AST) -> ClassModel | None: ...
     def calls_in_sight(self, function: FunctionNode) -> Sequence[tuple[Asked, ast.Call]]: ...
     def enclosing_scope(self, node: ast.AST) -> ast.AST: ...
+    def files_naming(self, name: str) -> Sequence[Asked]: ...
     def imported_modules(self, node: ast.Import | ast.ImportFrom) -> list[SourceModule]: ...
     def is_unbound(self, name: ast.Name) -> bool: ...
     def qualified(self, node: ast.expr) -> str | None: ...
+    def texts_match(self, pattern: str, *, elsewhere: bool = ...) -> bool: ...
 
 
 def comes_to_nothing(model: Asked, node: ast.AST, depth: int = 0) -> bool:
@@ -45,8 +51,20 @@ def comes_to_nothing(model: Asked, node: ast.AST, depth: int = 0) -> bool:
         return True
     if depth == _MAX_CALLERS or not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return False
+    if _is_never_made(model, scope):
+        return True
     calls = model.calls_in_sight(scope)
     return bool(calls) and all(comes_to_nothing(file, call, depth + 1) for file, call in calls)
+
+
+def _is_never_made(model: Asked, method: ast.AST) -> bool:
+    """Whether the constructor of a method's class always fails: `super(Other, self).__init__()`, where `Other` is no base."""
+    cls = model.class_around(method)
+    constructor = cls.methods.get("__init__") if cls is not None else None
+    return constructor is not None and any(
+        isinstance(n, ast.Call) and _is_of_stranger(n, model) and not _conditions(model, n)
+        for n in own_nodes(constructor.node)
+    )
 
 
 def _leaves_between(scope: ast.AST, node: ast.AST, failing: ast.AST) -> bool:
@@ -128,6 +146,11 @@ def _fails(node: ast.AST, model: Asked, function: FunctionModel | None) -> bool:
             if function is None or name in function.local_names or name in model.source.bindings:
                 return False
             return _BOUND_ELSEWHERE.match(name) is None and model.is_unbound(node)
+        case ast.Attribute(value=ast.Name(id="self"), attr=attr, ctx=ast.Load()):
+            # The device that a module hasn't got is mended by itself.
+            return attr != "device" and _is_never_set(node, model)
+        case ast.Call(func=ast.Name(id="super"), args=[_, _]):
+            return _is_of_stranger(node, model)
         case ast.Call(keywords=[_, *_]):
             pass
         case _:
@@ -137,6 +160,47 @@ def _fails(node: ast.AST, model: Asked, function: FunctionModel | None) -> bool:
         return not named <= _OF_VARIABLE
     called = model.callee(node)
     return called is not None and _is_plain(called.function) and not named <= _names_of(called.function)
+
+
+def _is_of_stranger(call: ast.Call, model: Asked) -> bool:
+    """`super(Other, self)` for a class of the same file that isn't the one around, nor one that it comes of: a TypeError."""
+    match call:
+        case ast.Call(func=ast.Name(id="super"), args=[ast.Name(id=name), ast.Name(id="self")]):
+            cls = model.class_around(call)
+        case _:
+            return False
+    if cls is None or not set(cls.outside_bases) <= _PLAIN_BASES or _may_be_base(cls, model):
+        return False
+    is_class = isinstance(next(iter(model.source.bindings.get(name, ())), None), ast.ClassDef)
+    return is_class and name not in {c.name for c in cls.project_lineage()}
+
+
+# Classes outside of a project that set no attributes but their own.
+_PLAIN_BASES = frozenset({"object", "torch.nn.Module"})
+# What may set an attribute without spelling it so.
+_SETTING = regex(r"__getattr|\bsetattr\(|__dict__|__slots__|\bexec\(|\blocals\(\)|\bvars\(self")
+
+
+def _is_never_set(read: ast.Attribute, model: Asked) -> bool:
+    """Whether nothing ever sets the attribute of `self` that is read: no method of its class or its bases, and nobody else."""
+    cls = model.class_around(read)
+    if cls is None or cls.node.decorator_list or not set(cls.outside_bases) <= _PLAIN_BASES or cls.defines(read.attr):
+        return False
+    if not any(c.assigned_in and "__init__" in c.methods for c in cls.project_lineage()):
+        # What has no constructor is a sketch, or a part of something else.
+        return False
+    texts = [c.text for c in cls.project_lineage()]
+    if read.attr in torch_knowledge().wrappers["torch.nn.DataParallel"] or any(map(_SETTING.search, texts)):
+        return False
+    name, others = re.escape(read.attr), [model.source.text, *(f.source.text for f in model.files_naming(cls.name))]
+    own = re.compile(rf"['\"]{name}['\"]|\.{name}\b[^\n=(]{{0,60}}=(?!=)|\b(?:for|as)\b[^\n]{{0,60}}\.{name}\b")
+    by_others = re.compile(rf"['\"]{name}['\"]|(?<!\bself)\.{name}\b[^\n=(]{{0,60}}=(?!=)")
+    return not any(map(own.search, texts)) and not any(map(by_others.search, others)) and not _may_be_base(cls, model)
+
+
+def _may_be_base(cls: ClassModel, model: Asked) -> bool:
+    """Whether another class of the project comes of one, going by its name, and may bring what that lacks."""
+    return model.texts_match(rf"\bclass\s+\w+\([^)\n]{{0,200}}\b{cls.name}\b")
 
 
 def _is_plain(function: FunctionModel) -> bool:

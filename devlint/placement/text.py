@@ -48,6 +48,10 @@ class FileText:
             return True
         return self._project.texts_match(pattern, Path(self.source.path))
 
+    def papers_match(self, pattern: str) -> bool:
+        """Whether what the project says of itself matches: what it needs, and for whom it is."""
+        return any(re.search(pattern, paper) is not None for paper in self._project.papers(Path(self.source.path)))
+
     def project_gives(self, name: str) -> bool:
         """Whether something in the project gives a parameter or an attribute of that name, one that is off by default."""
         return self._project.is_given(Path(self.source.path), name)
@@ -122,9 +126,9 @@ class FileText:
     def imports_in_vain(self) -> bool:
         """Whether the file fails as it begins: `from model import Net`, of a `model.py` beside it that says `from .op import f`.
 
-        What is imported under a name of its own is in no package. Or it imports a class that a module of the project hasn't got (any more).
+        What is imported under a name of its own is in no package. Or it imports a class that a package of the project hasn't got (any more).
         """
-        if any(map(self._imports_missing_class, self.source.tree.body)):
+        if self.missing_import:
             return True
         folder = Path(self.source.path).parent
         beside = (
@@ -136,23 +140,24 @@ class FileText:
         )
         return any(isinstance(n, ast.ImportFrom) and n.level > 0 for module in beside for n in module.tree.body)
 
-    def _imports_missing_class(self, node: ast.stmt) -> bool:
-        """Whether a statement imports a name with a capital that nothing binds in the file of the project which it names."""
-        if not isinstance(node, ast.ImportFrom):
-            return False
-        package, here = self.source.absolute(node), Path(self.source.path)
-        module = self._project.find(package, here) if package else None
-        if module is None or module.star_imports or _BINDING.search(module.text):
-            return False
-        if not module.is_package:
-            # `from train import Net` may mean the `train.py` beside the program, or another one.
-            return False
-        return any(
-            alias.name[0].isupper()
-            and alias.name not in module.bindings
-            and self._project.find(f"{package}.{alias.name}", here) is None
-            for alias in node.names
-        )
+    @cached_property
+    def missing_import(self) -> str:
+        """A class that the file imports, at its top, from a package of the project that hasn't got it (any more); "" where there is none.
+
+        `from train import Net` may mean the `train.py` beside the program, or another one: packages alone are asked.
+        """
+        here = Path(self.source.path)
+        for statement in self.source.tree.body:
+            names = [a.name for a in statement.names] if isinstance(statement, ast.ImportFrom) else []
+            classes = [name for name in names if _CLASS.fullmatch(name)]
+            name = self.source.absolute(statement) if classes and isinstance(statement, ast.ImportFrom) else ""
+            package = self._project.find(name, here) if name else None
+            if package is None or not package.is_package or package.star_imports or _BINDING.search(package.text):
+                continue
+            for cls in classes:
+                if cls not in package.bindings and self._project.find(f"{name}.{cls}", here) is None:
+                    return f"{name}.{cls}"
+        return ""
 
     def imports_from(self, pattern: re.Pattern[bytes], *, through_packages: bool = False) -> set[str]:
         """The names that the file imports from project modules whose text matches a pattern, directly or through a package."""
@@ -165,8 +170,10 @@ class FileText:
         return self.source.imported_packages
 
 
+# Other names may be of compiled modules, or of files that a build makes.
+_CLASS = regex(r"[A-Z][a-z]\w{0,60}")
 # What may bind names of a module that its text doesn't.
-_BINDING = regex(r"__getattr__|\bglobals\(\)|\bexec\(|\bsys\.modules\b|\blocals\(\)|\bsetattr\(")
+_BINDING = regex(r"__getattr__|\bglobals\(|\bexec\(|\bsys\.modules\b|\blocals\(\)|\bsetattr\(|\b__dict__\b")
 
 
 def called_as(scope: FunctionModel) -> str:

@@ -59,16 +59,35 @@ def _spread(call: Call, names: tuple[str, ...], node: ast.expr, value: Value, fa
     # Overloads give a position several names: what the facts speak of is the tensor.
     telling = facts.together | facts.host_ok | facts.host_only
     name = next((n for n in names if n in telling), names[0])
+    if value.kind is EITHER:
+        # A list of things that are alike stands for each of them, where it may be one thing as well.
+        value = mapped(value, lambda v: _each_of(call, v), call.frame.atoms)
     if value.kind in (LIST, TUPLE):
-        contents = _filled(containers.contents_of(call.frame, value))
-        if contents is None:
+        held = _held(call, value)
+        if held is None:
             return []
-        parts = [p for p in contents.parts if isinstance(p, Value) and contents.kind in (TUPLE, containers.EACH)]
+        parts = held.parts
         spelt = node.elts if isinstance(node, (ast.List, ast.Tuple)) else None
         if spelt is not None and len(spelt) == len(parts):
             return [(name, n, p) for n, p in zip(spelt, parts, strict=True)]
-        return [(name, node, Value(TUPLE, parts=tuple(parts)))]
+        return [(name, node, held)]
     return [(name, node, value)]
+
+
+def _each_of(call: Call, value: Value) -> Value:
+    held = _held(call, value)
+    return value if held is None or len(held.parts) != 1 else held.parts[0]
+
+
+def _held(call: Call, value: Value) -> Value | None:
+    """What a list holds, as a tuple of it."""
+    if value.kind not in (LIST, TUPLE):
+        return None
+    contents = _filled(containers.contents_of(call.frame, value))
+    if contents is None:
+        return None
+    is_told = contents.kind in (TUPLE, containers.EACH)
+    return Value(TUPLE, parts=tuple(p for p in contents.parts if isinstance(p, Value)) if is_told else ())
 
 
 def _filled(contents: Value | None) -> Value | None:

@@ -380,8 +380,10 @@ class Frame:
             mine = a.get(key)
             if mine is value:
                 continue
-            is_missing = mine is None and self._was_never_made(key, when_a)
-            result[key] = value if is_missing else self._one_of(key, mine, when_a, value, when_b)
+            if self._was_never_made(key, when_a):
+                result[key] = value
+            elif mine is None or not self._was_never_made(key, when_b):
+                result[key] = self._one_of(key, mine, when_a, value, when_b)
         if a.keys() <= b.keys():
             return result
         for key, value in a.items():
@@ -481,6 +483,10 @@ class Frame:
 
     def as_a_whole(self, value: Value) -> Value:
         """What is handed on as it is: of a batch that something was stored into since, it isn't known where all of it is."""
+        if value.kind is EITHER:
+            return mapped(value, self.as_a_whole, self.atoms)
+        if value.kind is UNKNOWN and value.path is not None and (value.path, STORED) in self.env:
+            return NOTHING
         if value.kind is not BATCH or value.path is None:
             return value
         slots = ((k[1], v) for k, v in self.env.items() if isinstance(k, tuple) and k[0] == value.path)

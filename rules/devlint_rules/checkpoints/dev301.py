@@ -29,8 +29,15 @@ from devlint_rules.checkpoints.readers import (
     is_of_pickled_wrapper,
     is_of_wrapped,
 )
+from devlint_rules.checkpoints.refused import is_refused
 from devlint_rules.checkpoints.together import in_other_branches, loads_of_same, may_be_mended, stays_half_done
-from devlint_rules.checkpoints.uses import goes_into_load_state_dict, holds_arrays, is_host_data, uses_of
+from devlint_rules.checkpoints.uses import (
+    goes_into_load_state_dict,
+    holds_arrays,
+    is_host_data,
+    is_object_of_arrays,
+    uses_of,
+)
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, PlacementModel, Unit
@@ -50,7 +57,7 @@ class LoadWithoutMapLocation(Rule):
     keys that are asked for (`torch.save(net.cpu().state_dict(), ...)`), weights that are published under their hash
     (`https://download.pytorch.org/...`, `.../resnet18-5c106cde.pth`), which everybody loads, what a dataset reads
     (a class or a file that is called so), what is kept under a name for data (`train_data = torch.load(path)`), or the state of a scheduler, a gradient scaler or a random
-    generator, which holds nothing of a device. So are tests (`test_*.py`, `*_test.py`), which load what they saved. What goes straight into `load_state_dict` is certain to be tensors; of anything else the finding is `likely`.
+    generator, which holds nothing of a device. So are tests (`test_*.py`, `*_test.py`), which load what they saved, but for programs of such names that take options. What goes straight into `load_state_dict` is certain to be tensors; of anything else the finding is `likely`.
 
     Told where it is selected by its code, as in `--select DEV301`: what is asked for numbers alone, a method that nothing calls, what nothing moves and nothing around calls a model, a state or
     a checkpoint; what a program loads that can't run without an
@@ -86,8 +93,9 @@ class LoadWithoutMapLocation(Rule):
     `"cpu"`, or the `device` that the code around has chosen and uses itself. Not offered for a
     `load_state_dict` that keeps what it is given, as that of a moving average may, for a best result that may be a tensor, nor where
     the function fails in any case, where a library's modules load what they hold in their own way (e3nn's), or where the file's name still has its placeholder (`"net_%d.pth"`). All loads of a function, a class or a program are mended, and the
-    same load in other functions, or none is. A suggestion where a module itself is loaded and no `weights_only` is given: since PyTorch
-    2.6 such a load is refused, wherever it goes.
+    same load in other functions, or none is. A suggestion where a module itself is loaded, or the project writes an object beside
+    the states (`{"args": args}` of a parser, an array of NumPy), and no `weights_only` is given: since PyTorch
+    2.6 such a load is refused, wherever it goes, unless the project says that it is for older releases.
 
     ## References
     - [torch.load](https://docs.pytorch.org/docs/stable/generated/torch.load.html)
@@ -117,7 +125,7 @@ class LoadWithoutMapLocation(Rule):
         return m.Call()
 
     def like(self, node: ast.AST, model: PlacementModel) -> Iterator[ast.expr | ast.stmt]:
-        """The loads of the same file in other functions: of one name, or with the same words before and after."""
+        """The loads of the same file in other functions: of one name, of what each is given, or with the same words before and after."""
         scope, said, ways = model.enclosing_scope(node), ast.dump(node), _ways_of(node, model)
         return (
             n
@@ -126,7 +134,7 @@ class LoadWithoutMapLocation(Rule):
         )
 
     def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:
-        if is_test(Path(facts.path)):
+        if is_test(Path(facts.path)) and not _is_run_with_options(facts):
             return
         first, location = _file_argument(node, facts), "map_location"
         if first is None:
@@ -140,7 +148,7 @@ class LoadWithoutMapLocation(Rule):
         if not isinstance(found, ast.Call) or is_own(found, first, facts) or is_provided_for(found, facts):
             return
         uses = uses_of(found, facts)
-        if any(holds_arrays(use, facts) for use in uses):
+        if any(holds_arrays(use, facts) for use in uses) or is_object_of_arrays(found, facts):
             return
         if uses and all(is_host_data(u, facts) for u in uses) and not loads_of_same(found, facts):
             return
@@ -160,6 +168,7 @@ class LoadWithoutMapLocation(Rule):
             and not _is_of_optimizer(found, facts)
             and not is_out_of_reach
         )
+        refused = is_refused(found, facts) if fixed and not first else ""
         moving = _moved_at_once(found, facts) if not first else None
         where = "device" if bound and _is_chosen_here(found, facts) and not _is_made_smaller(found, facts) else '"cpu"'
         hints = [f"`{location}=device` loads straight to it"] if bound else []
@@ -168,6 +177,10 @@ class LoadWithoutMapLocation(Rule):
             where, hints = ast.unparse(moving.args[0]), []
         elif bound and fixed:
             hints = [f'`{location}="cpu"` works on every machine; `{location}=device` also saves a copy on the host']
+        if refused:
+            hints.append(
+                f"since PyTorch 2.6 it is refused everywhere without `weights_only=False`: `{refused}` is an object of its own class"
+            )
         if "torch.distributed" in facts.text.text:
             hints.append("in a distributed program, each rank wants its own device")
         yield Report(
@@ -179,7 +192,7 @@ class LoadWithoutMapLocation(Rule):
             if not fixed
             else Change(
                 f"add `{location}={where}`",
-                "safe" if straight else "display" if is_whole and may_be_refused(found) else "unsafe",
+                "display" if refused or (is_whole and may_be_refused(found)) else "safe" if straight else "unsafe",
                 edits=(
                     *(
                         facts.with_argument(load, f"{location}={where}")
@@ -201,11 +214,27 @@ class LoadWithoutMapLocation(Rule):
         )
 
 
+# A program that evaluates is often called `test_depth.py`: it takes options, and holds nothing that a runner of tests looks for.
+_OPTIONS = regex(r"\bArgumentParser\(|\bsys\.argv\b")
+_TESTS = regex(r"(?m)^[ \t]*(?:async )?def test_|^class Test|\b(?:pytest|unittest)\b")
+
+
+def _is_run_with_options(facts: Facts) -> bool:
+    """Whether a file that is called a test is a program, which people run on files of theirs."""
+    return _OPTIONS.search(facts.text.text) is not None and _TESTS.search(facts.text.text) is None
+
+
 def _ways_of(call: ast.AST, model: PlacementModel) -> set[str]:
-    """What a load is known again by: the name of its file, and the statement that it stands in with the one behind that."""
+    """What a load is known again by: the name of its file, and the statement that it stands in, with the one behind that or of what a function is given."""
     assert isinstance(call, ast.Call)
     path: ast.expr | None = call.args[0] if call.args else None
+    scope, of_parameter = model.enclosing_scope(call), set[str]()
     if isinstance(path, ast.Name):
+        is_given = not isinstance(scope, ast.Module) and any(
+            a.arg == path.id for a in model.source.function_at(scope).parameters
+        )
+        if is_given and isinstance(next(model.ancestors(call), None), ast.Assign):
+            of_parameter = {ast.dump(model.source.statement_of(call))}
         given = model.assigned_values(path)
         path = given[0] if len(given) == 1 else None
     is_named = path is not None and any(
@@ -214,7 +243,7 @@ def _ways_of(call: ast.AST, model: PlacementModel) -> set[str]:
     statement = model.source.statement_of(call)
     after = next(iter(model.source.after(statement)), None)
     found = {ast.dump(path)} if path is not None and is_named else set()
-    return found | ({ast.dump(statement) + ast.dump(after)} if after is not None else set())
+    return found | of_parameter | ({ast.dump(statement) + ast.dump(after)} if after is not None else set())
 
 
 def _is_made_smaller(found: ast.Call, facts: Facts) -> bool:

@@ -198,6 +198,9 @@ def _is_given_again(file: ast.expr, facts: Facts) -> bool:
 
 
 def _writes(call: ast.Call, file: ast.expr) -> bool:
+    match call:
+        case ast.Call(func=ast.Name(id="open"), args=[path, ast.Constant(value="wb"), *_]):
+            return ast.unparse(path) == ast.unparse(_opened(file))
     named = isinstance(call.func, ast.Attribute) and call.func.attr in _WRITING
     return named and len(call.args) > 1 and ast.unparse(_opened(call.args[1])) == ast.unparse(_opened(file))
 

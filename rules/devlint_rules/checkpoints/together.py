@@ -27,7 +27,24 @@ _NEAR = 12
 def stays_half_done(found: ast.Call, facts: Facts) -> bool:
     """Whether another load of the same function, class or program stays as it is, and fails where this one would."""
     loads = (n for n in _around(found, facts) if isinstance(n, ast.Call) and _is_open(n, found, facts))
-    return any(_is_left(n, found, facts) for n in loads)
+    return any(_is_left(n, found, facts) for n in loads) or _is_told_by_caller(found, facts)
+
+
+def _is_told_by_caller(found: ast.Call, facts: Facts) -> bool:
+    """Whether another load of the function asks whoever calls it where to, who may leave that out: `map_location=map_location`, which is None by default."""
+    scope = facts.model.enclosing_scope(found)
+    if isinstance(scope, ast.Module):
+        return False
+    defaults = facts.model.source.function_at(scope).defaults
+    optional = {name for name, value in defaults.items() if isinstance(value, ast.Constant) and value.value is None}
+    return any(
+        isinstance(n, ast.Call)
+        and ast.dump(n.func) == ast.dump(found.func)
+        and any(
+            k.arg == "map_location" and isinstance(k.value, ast.Name) and k.value.id in optional for k in n.keywords
+        )
+        for n in own_nodes(scope)
+    )
 
 
 def _around(found: ast.Call, facts: Facts) -> list[ast.AST]:

@@ -74,6 +74,31 @@ def holds_arrays(use: ast.expr, facts: Facts) -> bool:
     return (isinstance(parent, ast.Attribute) and parent.attr == "numpy") or _is_made_tensor(part, facts)
 
 
+def is_object_of_arrays(call: ast.expr, facts: Facts) -> bool:
+    """Whether what is loaded stands in the place of an object whose constructor makes NumPy's arrays, and no tensor.
+
+    `memory = torch.load(path)` and otherwise `memory = Replay(size)`.
+    """
+    parent = next(facts.model.ancestors(call), None)
+    match parent:
+        case ast.Assign(targets=[ast.Name() as name]):
+            others = [v for v in facts.model.assigned_values(name) if v is not call]
+        case _:
+            return False
+    made = [v for other in others if isinstance(other, ast.Call) for _, v in facts.model.value(other).alternatives()]
+    methods = [v.cls.method("__init__") for v in made if v.cls is not None]
+    return bool(methods) and len(made) == len(methods) and all(m is not None and _makes_arrays(m.text) for m in methods)
+
+
+# Arrays of NumPy's are made, and nothing of PyTorch's.
+_ARRAYS = regex(r"\bnp\.(?:empty|zeros|ones|full|array)\(")
+_TENSORS = regex(r"\btorch\.|\bnn\.|\bTensor\b")
+
+
+def _makes_arrays(text: str) -> bool:
+    return _ARRAYS.search(text) is not None and _TENSORS.search(text) is None
+
+
 def _is_made_tensor(part: ast.AST, facts: Facts) -> bool:
     """Whether something is what `torch.as_tensor` is given, and no device with it: that changes nothing about a tensor."""
     parent = next(facts.model.ancestors(part), None)

@@ -34,12 +34,12 @@ def is_written_from_host(call: ast.Call, file: ast.expr, texts: list[str], facts
         return True
     named = {text.rpartition("/")[2] for text in (*texts, *_by_default(file, facts)) if _FILE_NAME.search(text)}
     reading = _Reading(named, frozenset(keys), ast.unparse(file))
-    own = list(_writes_in(facts.model))
+    own = list(writes_in(facts.model))
     if _is_saved_from_host(named, own, facts):
         return True
     found = [w for w in own if reading.may_be_from(w)]
     for model in facts.model.files_matching(reading.pattern) if reading.pattern else ():
-        found += (w for w in _writes_in(model) if reading.may_be_from(w))
+        found += (w for w in writes_in(model) if reading.may_be_from(w))
     found = found or [w for w in _of_class(call, own, facts) if reading.may_be_unnamed(w)]
     if found:
         return all(_is_on_host(w.value, w) or _is_of_numbers(w) for w in found)
@@ -59,7 +59,7 @@ def _is_saved_from_host(named: set[str], own: list[Write], facts: Facts) -> bool
     if own or named:
         return _copies_before_saving(facts.model, own)
     return any(
-        _copies_before_saving(model, list(_writes_in(model))) for model in facts.model.files_matching(_COPYING.pattern)
+        _copies_before_saving(model, list(writes_in(model))) for model in facts.model.files_matching(_COPYING.pattern)
     )
 
 
@@ -76,9 +76,9 @@ def _writes_from_host_alone(own: list[Write], facts: Facts) -> bool:
 
     What frameworks write for it isn't seen.
     """
-    if facts.model.texts_match(_FRAMEWORKS) or not facts.model.texts_match(_SAVING):
+    if facts.model.texts_match(_FRAMEWORKS) or not facts.model.texts_match(SAVING):
         return False
-    written = [*own, *(w for model in facts.model.files_matching(_SAVING) for w in _writes_in(model))]
+    written = [*own, *(w for model in facts.model.files_matching(SAVING) for w in writes_in(model))]
     return any(_is_on_host(w.value, w) for w in written) and all(_is_on_host(w.value, w, read=True) for w in written)
 
 
@@ -96,7 +96,7 @@ def _by_default(file: ast.expr, facts: Facts) -> Iterator[str]:
                 )
 
 
-_SAVING = r"\btorch\.save\("
+SAVING = r"\btorch\.save\("
 _FRAMEWORKS = r"(?i)lightning|\bignite\b|save_state\b|\bTrainer\("
 
 
@@ -131,11 +131,11 @@ class _Reading(NamedTuple):
             return True
         if _PATH.fullmatch(self.text) and "." in self.text and ast.unparse(write.file) == self.text:
             return True
-        return bool(self.keys) and not all(map(_USUAL_KEY.search, self.keys)) and self.keys <= _keys_of(write)
+        return bool(self.keys) and not all(map(_USUAL_KEY.search, self.keys)) and self.keys <= parts_of(write).keys()
 
     def may_be_unnamed(self, write: Write) -> bool:
         """Whether nothing says that a write goes to another file: no name where it is read, no other keys."""
-        keys = _keys_of(write)
+        keys = parts_of(write).keys()
         return not self.names and (not self.keys or not keys or self.keys <= keys)
 
 
@@ -145,7 +145,7 @@ _PATH = regex(r"[\w.]{1,80}")
 _USUAL_KEY = regex(r"(?i)state|model|net|optim|epoch|iter|step|loss|acc|best|arch|args|config|encoder|decoder|ema")
 
 
-def _writes_in(model: PlacementModel) -> Iterator[Write]:
+def writes_in(model: PlacementModel) -> Iterator[Write]:
     """The calls of `torch.save` in a file of code, by its text."""
     for unit in units_at(model.source, model.source.called_on("save")):
         for node in walk(unit.node):
@@ -173,13 +173,13 @@ def _of_bases(call: ast.Call, facts: Facts) -> Iterator[Write]:
     for base in cls.project_lineage() if cls is not None else ():
         model = facts.model.file_of(base.source)
         if model is not None:
-            yield from (w for w in _writes_in(model) if model.source.class_of(w.call) is base.node)
+            yield from (w for w in writes_in(model) if model.source.class_of(w.call) is base.node)
 
 
 def _is_of_numbers(write: Write) -> bool:
     """Whether the class that writes uses torch for nothing but files: what it counts and keeps are numbers, as in a schedule."""
     cls = write.model.source.class_of(write.call)
-    if cls is None or not isinstance(write.value, (ast.Dict, ast.Name)) or not _keys_of(write):
+    if cls is None or not isinstance(write.value, (ast.Dict, ast.Name)) or not parts_of(write):
         return False
     used = {
         n.attr
@@ -223,14 +223,14 @@ def keys_asked(call: ast.Call, facts: Facts) -> set[str]:
     return set()
 
 
-def _keys_of(write: Write) -> set[str]:
-    """The constant keys of the dict that is written."""
+def parts_of(write: Write) -> dict[str, ast.expr]:
+    """What is written under each constant key of a dict."""
     values = write.model.assigned_values(write.value) if isinstance(write.value, ast.Name) else [write.value]
     return {
-        key.value
+        key.value: part
         for value in values
         if isinstance(value, ast.Dict)
-        for key in value.keys
+        for key, part in zip(value.keys, value.values, strict=True)
         if isinstance(key, ast.Constant) and isinstance(key.value, str)
     }
 

@@ -108,9 +108,14 @@ def _is_left_to_reader(node: cst.Comparison, facts: Facts) -> bool:
     """Whether nothing would come of a test that comes out, or the program has never run with what would come of it.
 
     `if x.device != "cpu": x = x.to("cpu")`, with other tests beside that one or not, does nothing to what is there; `array if device == "cpu" else tensor` has
-    given the tensor until now.
+    given the tensor until now. Beside another test of the same device (`d == torch.device("cuda") or d == "cuda"`), one would do for both.
     """
     found = facts.node(node)
+    match next(facts.model.ancestors(found), None) if found is not None else None:
+        case ast.BoolOp(op=ast.Or(), values=tests) if isinstance(found, ast.Compare):
+            subject = ast.dump(found.left)
+            if any(isinstance(t, ast.Compare) and t is not found and ast.dump(t.left) == subject for t in tests):
+                return True
     around = facts.model.ancestors(found) if found is not None else ()
     match next((p for p in around if not (isinstance(p, ast.BoolOp) and isinstance(p.op, ast.And))), None):
         case ast.If(body=body, orelse=[]) if isinstance(found, ast.Compare):

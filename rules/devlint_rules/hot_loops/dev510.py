@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.facts import HOST, Kind, Value, calls_in, leaves, own_nodes
-from devlint.findings import Edit, Note
+from devlint.findings import Edit, Note, Safety
 from devlint.knowledge.ecosystem import LIGHTNING_MODULES
 from devlint.knowledge.metrics import UNSETTLED, WaitTable, needs_one_device, wait_table
 from devlint.lazy import cst, m, regex
@@ -24,6 +24,8 @@ REMEDIES: dict[str, tuple[object, str]] = {
     "nan_strategy": ("disable", '`nan_strategy="disable"` (torchmetrics 1.6.2) leaves out the search for NaN'),
     "device": ("cuda", "tell it the device of its inputs, `device=`: it copies them to the host"),
 }
+# What not every release takes, and what the metric then gives is another number: a reader decides.
+_FOR_READER = frozenset({"nan_strategy"})
 ONCE = "collect its inputs on the device and update it once after the loop, or update it on some steps only"
 
 
@@ -79,7 +81,8 @@ class MetricInHotLoop(Rule):
 
     ## Fix safety
     Unsafe: a metric that doesn't check its inputs any more gives wrong numbers for wrong inputs, where it gave an error
-    before. Offered where that ends all waiting and the metric is made in the same file.
+    before. Offered where that ends all waiting and the metric is made in the same file. `nan_strategy="disable"` is a suggestion:
+    torchmetrics has it since 1.6.2 and refuses it before, and NaN is then counted rather than left out.
 
     ## References
     - [torchmetrics: Accuracy, `validate_args`](https://lightning.ai/docs/torchmetrics/stable/classification/accuracy.html)
@@ -94,7 +97,7 @@ class MetricInHotLoop(Rule):
     only_hot = True
     effect = Effect(syncs=4, words="unique")
     seen_as = ("sync",)
-    fix = "U"
+    fix = "U/D"
 
     def concerns(self, unit: Unit) -> bool:
         return any(call.args or call.keywords for call in calls_in(unit.node))
@@ -337,7 +340,8 @@ def _told(waiting: list[_Updated], makers: list[ast.Call | None], remedy: _Remed
         return None
     edits = [_with_option(w, maker, remedy, facts) for w, maker in zip(waiting, makers, strict=True)]
     known = tuple(dict.fromkeys(edit for edit in edits if edit is not None))
-    return Change(remedy.text, "unsafe", edits=known) if None not in edits else None
+    safety: Safety = "display" if remedy.option in _FOR_READER else "unsafe"
+    return Change(remedy.text, safety, edits=known) if None not in edits else None
 
 
 def _with_option(updated: _Updated, maker: ast.Call | None, remedy: _Remedy, facts: Facts) -> Edit | None:

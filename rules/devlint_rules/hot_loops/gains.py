@@ -44,6 +44,8 @@ def costs_nothing_new(read: ast.AST, hot: HotLoop | None, facts: Facts) -> bool:
     """Whether a wait is a guard, asks whether a run has got better, is for what each step prints anyway, or stands beside many steps of a model."""
     if _guards(facts.statement, facts) or _has_waited_inside(read) or _is_timed(facts.statement, facts):
         return True
+    if _is_asked_around(read, facts):
+        return True
     return hot is not None and hot.node is not None and (is_said(read, facts) or _is_long(read, hot.node))
 
 
@@ -64,6 +66,13 @@ _LOADER = "torch.utils.data.DataLoader"
 def _has_workers(made: ast.Call) -> bool:
     """`DataLoader(..., num_workers=4)`, or of as many as an option says."""
     return any(k.arg == "num_workers" and ast.unparse(k.value) != "0" for k in made.keywords)
+
+
+def _is_asked_around(read: ast.AST, facts: Facts) -> bool:
+    """Whether the test of a branch that a reading stands in has read the same: `if loss.item() > 3: print(loss.item())`."""
+    asked = ast.dump(read)
+    tests = (p.test for p, _ in _branches(read, facts) if isinstance(p, (ast.If, ast.IfExp)))
+    return any(isinstance(n, ast.expr) and ast.dump(n) == asked for test in tests for n in walk(test))
 
 
 # What counts on the host before a reading can begin.
@@ -130,11 +139,15 @@ _MAX_STEPS = 3
 
 
 def is_said(read: ast.AST, facts: Facts) -> bool:
-    """Whether each step prints what is read on another line, or shows what is computed of it: a meter's mean, a running total."""
+    """Whether each step prints what is read on another line, or shows it, or what is computed of it: a meter's mean, a running total."""
     if not isinstance(read, ast.Call) or last_name(read.func) not in _READING:
         return False
     asked = ast.dump(read)
-    shown = [n for n in _shown_each_step(read, facts) if not any(part is read for part in walk(n))]
+    shown = [*_shown_each_step(read, facts)]
+    within = next((n for n in shown if any(part is read for part in walk(n))), None)
+    if within is not None and last_name(within.func) not in _PRINTING:
+        return True
+    shown = [n for n in shown if n is not within]
     prints = (n for n in shown if last_name(n.func) in _PRINTING)
     if any(isinstance(part, ast.expr) and ast.dump(part) == asked for n in prints for part in walk(n)):
         return True
@@ -242,8 +255,8 @@ def _is_guard(statement: ast.AST) -> bool:
     match statement:
         case ast.Assert():
             return True
-        case ast.If(test=test, body=body):
-            if _BEST.search(ast.unparse(test)) or all(map(_says, body)):
+        case ast.If(test=test, body=body, orelse=orelse):
+            if _BEST.search(ast.unparse(test)) or all(map(_says, body)) or (orelse and all(map(_says, orelse))):
                 return True
             return _asks_whether_finite(test) and any(map(_minds, body))
     return False

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from devlint.facts import HOST, calls_in, is_test_file, place_of_device, walk
+from devlint.facts import HOST, access_path, calls_in, is_test_file, last_name, own_nodes, place_of_device, walk
 from devlint.findings import Edit, Safety, Span
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
@@ -64,7 +65,8 @@ class CreatedThenMoved(Rule):
     ## Fix safety
     Safe for factories whose result is the same on every device. Unsafe for those that compute in floating point
     (`linspace`, `logspace`, windows, `arange` with fractions), whose last bit may differ; and with `requires_grad`, where the
-    tensor becomes a leaf. Not offered for random ones, which would draw from the device's own generator, and where the
+    tensor becomes a leaf. A suggestion where the device would be spelt out (`device="cuda"`) in a module's method, or in a function
+    that moves nothing else so: that of an input is the better name. Not offered for random ones, which would draw from the device's own generator, and where the
     tensor is as large as another one of which nobody knows where it is, where another branch says the same without the move, and for
     what nothing reads. What a function moves so is all mended, with what is spelt alike elsewhere in the file, or none of it is.
 
@@ -80,7 +82,7 @@ class CreatedThenMoved(Rule):
     effect = Effect(syncs=3, counts="transfer")
     mends_minor = True
     seen_as = ("sync", "transfer")
-    fix = "S/U"
+    fix = "S/U/D"
 
     # What runs at each step is told by this rule, the rest by DEV107.
     of_each_step: ClassVar[bool] = True
@@ -219,7 +221,9 @@ def _told(name: str) -> str:
 def _runs_each_step(node: cst.Call, facts: Facts) -> bool:
     """Whether it is made at each step: in `forward`, in a step that a framework calls, or in a hot loop; never in a test, which nobody waits for."""
     found = facts.node(node)
-    if is_test_file(Path(facts.path)) or (found is not None and facts.model.is_guarded(_of_default(found, facts))):
+    if is_test_file(Path(facts.path)):
+        return False
+    if found is not None and (facts.model.is_guarded(_of_default(found, facts)) or _is_always_given(found, facts)):
         return False
     scope = facts.scope
     while scope is not None:
@@ -249,6 +253,28 @@ def _of_default(node: ast.AST, facts: Facts) -> ast.AST:
             case ast.stmt() if not isinstance(parent, ast.Assign):
                 return node
     return node
+
+
+def _is_always_given(node: ast.AST, facts: Facts) -> bool:
+    """Whether it makes what no call of a function inside of another leaves out: `if weight is None: weight = ...`."""
+    scope = facts.scope
+    tests = (p.test for p in facts.model.ancestors(node) if isinstance(p, ast.If))
+    match next(tests, None):
+        case ast.Compare(left=ast.Name(id=name), ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
+            pass
+        case _:
+            return False
+    if scope is None or scope.parent is None or name not in scope.defaults:
+        return False
+    optional = {key for key, value in scope.parent.defaults.items() if ast.unparse(value) == "None"}
+    place = [a.arg for a in scope.parameters].index(name)
+    given = [
+        next((k.value for k in call.keywords if k.arg == name), call.args[place] if place < len(call.args) else None)
+        for _, call in facts.model.calls_in_sight(scope.node)
+    ]
+    return bool(given) and not any(
+        g is None or isinstance(g, ast.Constant) or (isinstance(g, ast.Name) and g.id in optional) for g in given
+    )
 
 
 def _bound_by(statement: ast.stmt) -> str:
@@ -290,7 +316,7 @@ def _made_there(
         return None
     if between <= factories.SHAPING and (by_tensor := _made_by_tensor(node, made, name, move, facts)) is not None:
         return by_tensor
-    device = sized_by or factories.code_of(move.device)
+    device = sized_by or _of_partners(moving, others, facts) or factories.code_of(move.device)
     arguments = [f"device={device}"]
     if move.rest and not between and factories.takes_type(name, made, move, facts):
         arguments.insert(0, f"dtype={factories.code_of(move.rest[0].value)}")
@@ -312,8 +338,8 @@ def _made_there(
     if any(_is_left(*pair, facts) for pair in ((making, moving), *others)):
         return None
     same = factories.is_exact(name, made) and not between & (factories.FILLING | {"requires_grad_"})
-    safety: Safety = "safe" if same else "unsafe"
-    edits = (facts.with_argument(making, *arguments), *edits)
+    safety: Safety = "display" if _may_be_named(device, moving, facts) else "safe" if same else "unsafe"
+    edits = (_as_like(making, name, arguments, facts) or facts.with_argument(making, *arguments), *edits)
     return Change("make it on the device", safety, edits=edits if sized_by else _in_sister_methods(edits, facts))
 
 
@@ -354,6 +380,82 @@ def _of_sister_methods(facts: Facts) -> Iterator[ast.stmt]:
             method.lineno <= facts.statement.lineno <= (method.end_lineno or 0)
         ):
             yield from (n for n in walk(method) if isinstance(n, ast.stmt) and type(n) is type(facts.statement))
+
+
+def _may_be_named(device: str, moving: ast.Call, facts: Facts) -> bool:
+    """Whether a device is spelt out where somebody would name that of an input: in a module, or in a function that moves nothing else so."""
+    given = facts.scope.parameters if facts.scope is not None else []
+    if _SPELT_OUT.fullmatch(device) is None or not any(a.arg not in ("self", "cls") for a in given):
+        return False
+    scope = facts.model.enclosing_scope(moving)
+    cls = facts.model.class_around(scope)
+    made = {outer for _, outer in factories.alike(moving, moving, facts)}
+    return (cls is not None and "forward" in cls.methods) or not any(
+        isinstance(n, ast.Call) and n not in made and n is not moving and _moves_there(n) for n in own_nodes(scope)
+    )
+
+
+def _moves_there(call: ast.Call) -> bool:
+    """`x.cuda()`, `x.to("cuda")`"""
+    match call.func:
+        case ast.Attribute(attr=name) if name in MOVES:
+            return name != "to" or any(_SPELT_OUT.fullmatch(ast.unparse(a)) for a in call.args[:1])
+    return False
+
+
+_SPELT_OUT = regex(r"['\"](?:cuda|xpu|hpu|npu)(?::\d+)?['\"]")
+
+
+def _of_partners(moving: ast.Call, others: list[tuple[ast.Call, ast.Call]], facts: Facts) -> str:
+    """`x.device`, for what is moved by `.cuda()` and joined with `x` right there: `torch.cat([x, torch.zeros(n).cuda()])`; "" else.
+
+    Where others are moved with the same words and joined with nothing, these words say it for all.
+    """
+    partners = [_partner(move, facts) for move in (moving, *(outer for _, outer in others))]
+    return f"{partners[0]}.device" if all(partners) else ""
+
+
+# They join what is at one place.
+_JOINING = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack"})
+
+
+def _partner(moving: ast.Call, facts: Facts) -> str:
+    """The first tensor that is joined with what a call without a device moves, going by its path; "" where there is none."""
+    match [*islice(facts.model.ancestors(moving), 2)]:
+        case [ast.List(elts=parts) | ast.Tuple(elts=parts), ast.Call(func=func, args=[joined, *_])] if (
+            last_name(func) in _JOINING and isinstance(joined, (ast.List, ast.Tuple)) and joined.elts == parts
+        ):
+            pass
+        case _:
+            return ""
+    if moving.args or moving.keywords or not isinstance(moving.func, ast.Attribute) or moving.func.attr != "cuda":
+        return ""
+    paths = (part for part in parts if isinstance(part, (ast.Name, ast.Attribute)) and access_path(part))
+    return next((facts.code_of(part).removesuffix(".data") for part in paths), "")
+
+
+# Factories that have a sister which takes size, type and place from a tensor, and what they are told beside the size.
+_WITH_SISTERS = {"torch.zeros": 0, "torch.ones": 0, "torch.empty": 0, "torch.full": 1}
+
+
+def _as_like(making: ast.Call, name: str, arguments: list[str], facts: Facts) -> Edit | None:
+    """`torch.zeros_like(x)`, where a call would be given size, type and place of one tensor; None else."""
+    told = {k.arg: ast.unparse(k.value) for k in making.keywords} | dict(a.split("=", 1) for a in arguments)
+    match making.args:
+        case [ast.Attribute(value=tensor, attr="shape"), *rest] | [
+            ast.Call(func=ast.Attribute(value=tensor, attr="size"), args=[], keywords=[]),
+            *rest,
+        ]:
+            pass
+        case _:
+            return None
+    text = facts.code_of(tensor)
+    if told != {"dtype": f"{text}.dtype", "device": f"{text}.device"} or len(rest) != _WITH_SISTERS.get(name):
+        return None
+    if "#" in facts.code_of(making) or _OTHER_LAYOUTS.search(facts.text.text):
+        return None
+    given = ", ".join((text, *map(facts.code_of, rest)))
+    return facts.replaced(making, f"{facts.code_of(making.func)}_like({given})")
 
 
 # Factories of which a tensor has one of its own, that are told sizes alone.
