@@ -59,7 +59,7 @@ def ends_step(model: File, node: ast.AST, depth: int = 0, *, over: bool = False)
 
 def begins_by_waiting(model: File, loop: ast.AST) -> bool:
     """Whether each pass of a loop moves its batch to an accelerator, and waits for that, before it learns anything."""
-    return isinstance(loop, (ast.For, ast.AsyncFor)) and _moves_batch(loop.body, model.source.text)
+    return isinstance(loop, (ast.For, ast.AsyncFor, ast.While)) and _moves_batch(loop.body, model.source.text)
 
 
 def _learns(statement: ast.AST) -> bool:
@@ -79,7 +79,8 @@ def _moves_batch(body: Sequence[ast.stmt], text: str) -> bool:
 
     `text` is that of the file.
     """
-    is_pinned = "pin_memory" in text
+    # Whoever asks not to be waited for has mostly pinned what another file loads.
+    is_pinned = "pin_memory" in text or "DataLoader(" not in text
     for statement in body:
         if any(isinstance(n, ast.Call) and _moves_and_waits(n, is_pinned=is_pinned) for n in walk(statement)):
             return True

@@ -13,7 +13,7 @@ from devlint.knowledge import torch_knowledge
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
-from devlint_rules.hot_loops.gains import gains_little, is_next_ready, is_said
+from devlint_rules.hot_loops.gains import ends_before_copy, gains_little, is_said, waits_for_batch
 from devlint_rules.hot_loops.needed import is_needed, is_written
 from devlint_rules.hot_loops.other_waits import waits_anyway
 
@@ -42,8 +42,10 @@ class ItemInHotLoop(Rule):
     over the steps of a model in each pass; where a program of several processes isn't (`if not args.distributed:`); in a loop that calls
     `torch.cuda.synchronize()` in each pass; and where the same stretch
     of the step waits for something else that no rule tells of.
-    At the end of a step it tells by default of what it has a fix for, unless the next one waits for the copy of a batch that the
-    workers of a `DataLoader` have ready.
+    Where each step waits for the copy of its batch (`x.cuda()`, without `non_blocking=True` from pinned memory), nothing is queued from one
+    to the next, and a number that a meter wants is told by the rule's code alone; what is gathered (`total += loss.item()`) is told still.
+    At the end of a step it tells by default of what it has a fix for; before such a copy, where `--fix` applies it, unless the workers of a
+    `DataLoader` have the next batch ready.
 
     In code that is hot by its role (in preview) it tells of what each step comes by; of what stands where an option leads,
     runs once a request, reads again what the function has read, or stands right after another wait, or right before one that
@@ -159,12 +161,9 @@ class ItemInHotLoop(Rule):
             notes=stalls.loop_notes(hot, value, facts),
             hint=None if change else _hint(node, facts),
             change=change,
-            minor=is_said(read, facts)
-            or (
-                gains_little(read, hot, facts)
-                if change is None
-                else facts.ends_step(node) and is_next_ready(hot, facts)
-            ),
+            minor=(waits_for_batch(hot, facts) and not _gathers(facts.statement)) or gains_little(read, hot, facts)
+            if change is None
+            else is_said(read, facts) or ends_before_copy(change, node, hot, facts),
         )
 
 
@@ -375,6 +374,14 @@ def _names(node: ast.AST, name: str) -> bool:
         isinstance(n, ast.arg) and n.arg == name for n in ast.walk(node)
     )
     return bool(loads) and not is_own
+
+
+def _gathers(statement: ast.AST) -> bool:
+    """`total += loss.item()`, `losses.append(loss.item())`: what tensors can do as well, and be read after the loop."""
+    match statement:
+        case ast.AugAssign(op=ast.Add()) | ast.Expr(value=ast.Call(func=ast.Attribute(attr="append"))):
+            return True
+    return False
 
 
 def _collecting(statement: ast.AST) -> str:

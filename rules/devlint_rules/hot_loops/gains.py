@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.facts import access_path, calls_in, last_name, own_nodes, walk
+from devlint.knowledge.ecosystem import SIZED_BY_VALUES, WITHOUT_CHEAPER_FORM
 from devlint.lazy import regex
 from devlint_rules.hot_loops.needed import is_written
 from devlint_rules.hot_loops.other_waits import tensor_read, waits_untold
@@ -14,6 +15,8 @@ from devlint_rules.hot_loops.sized import sized_by_values
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, HotLoop
+    from devlint.lazy import cst
+    from devlint.rule import Change
 
 # What is asked of a loss before a step goes on.
 _FINITE = frozenset({"isfinite", "isnan", "isinf"})
@@ -46,17 +49,32 @@ def costs_nothing_new(read: ast.AST, hot: HotLoop | None, facts: Facts) -> bool:
         return True
     if _is_asked_around(read, facts):
         return True
-    return hot is not None and hot.node is not None and (is_said(read, facts) or _is_long(read, hot.node))
+    return is_said(read, facts) or (hot is not None and hot.node is not None and _is_long(read, hot.node))
 
 
-def is_next_ready(hot: HotLoop, facts: Facts) -> bool:
-    """Whether the next batch lies ready when a step ends, made by other processes, and its copy waits for the step all the same.
+def waits_for_batch(hot: HotLoop, facts: Facts) -> bool:
+    """Whether each step waits for the copy of its batch, so that nothing is queued from one to the next: what one wait more takes is what is left to queue."""
+    return hot.node is not None and facts.model.begins_by_waiting(hot.node)
 
-    Then nothing is left that the host could do beside the accelerator: one that makes its batches itself could go on.
+
+def ends_before_copy(change: Change, node: cst.CSTNode, hot: HotLoop, facts: Facts) -> bool:
+    """Whether a reading that could be `change`d stands at the end of a step, and the next one waits for the copy of its batch all the same.
+
+    What the host could do meanwhile is to make that batch, where nobody else makes it; and it could only where nothing in the
+    loop that nobody has read may wait as well.
     """
-    if hot.node is None or not facts.model.begins_by_waiting(hot.node):
+    if not waits_for_batch(hot, facts) or not facts.ends_step(node):
         return False
+    return change.safety == "display" or _is_next_ready(facts)
+
+
+def _is_next_ready(facts: Facts) -> bool:
+    """Whether the next batch lies ready when a step ends, made by other processes: so are those of the file's loaders, or of the files that it imports."""
     made = [n for n in calls_in(facts.model.source.tree) if facts.model.qualified(n.func) == _LOADER]
+    if not made:
+        imports = (n for n in walk(facts.model.source.tree) if isinstance(n, (ast.Import, ast.ImportFrom)))
+        modules = (module for n in imports for module in facts.model.imported_modules(n))
+        made = [n for module in modules for n in calls_in(module.tree) if last_name(n.func) == "DataLoader"]
     return bool(made) and all(map(_has_workers, made))
 
 
@@ -75,13 +93,16 @@ def _is_asked_around(read: ast.AST, facts: Facts) -> bool:
     return any(isinstance(n, ast.expr) and ast.dump(n) == asked for test in tests for n in walk(test))
 
 
-# What counts on the host before a reading can begin.
-_COUNTING = frozenset({"masked_select", "nonzero", "argwhere", "unique"})
-
-
 def _has_waited_inside(read: ast.AST) -> bool:
     """`right.masked_select(mask).sum().item()`: what is read waits by itself."""
-    return any(last_name(call.func) in _COUNTING for call in calls_in(read))
+    return any(map(_counts, calls_in(read)))
+
+
+def _counts(call: ast.Call) -> bool:
+    sizing = SIZED_BY_VALUES.get(last_name(call.func))
+    if sizing is None or sizing.instead not in WITHOUT_CHEAPER_FORM:
+        return False
+    return not sizing.alone or len(call.args) + len(call.keywords) == 1
 
 
 # A number that the clock gives, and what is made of two of them: how long a step took.
