@@ -33,7 +33,10 @@ OF_DATA = frozenset({"torch.tensor"})
 # They make their result where a tensor is that they are given: moved at once, that is a copy too many, or none at all.
 LIKE = frozenset({"torch.zeros_like", "torch.ones_like", "torch.full_like", "torch.empty_like"})
 # Each of their arguments without a name, or the first where it is a tuple or a list, is a size.
-_OF_SIZES = frozenset({"torch.zeros", "torch.ones", "torch.empty", "torch.eye", "torch.rand", "torch.randn"})
+_OF_SIZES = frozenset(
+    {"torch.zeros", "torch.ones", "torch.empty", "torch.eye", "torch.rand", "torch.randn", "torch.full"}
+)
+_OF_COUNTS = frozenset({"torch.arange", "torch.randperm"})
 ALL = EXACT | RANDOM | ROUNDED | OF_DATA
 # Methods that may stand between a factory and a move and do the same on the device; those that fill at random.
 BETWEEN = frozenset(
@@ -93,7 +96,7 @@ def factory(node: cst.BaseExpression, facts: Facts) -> str | None:
     if not isinstance(node, cst.Call):
         return None
     name = facts.qualified(node.func)
-    if name not in ALL or _has_no_elements(name, node):
+    if name not in ALL or _has_no_elements(name, node, facts):
         return None
     if any(a.star == "**" or (a.keyword is not None and a.keyword.value in ON_HOST) for a in node.args):
         return None
@@ -114,18 +117,25 @@ def like_another(node: cst.Call, facts: Facts) -> str | None:
     return None if any(place.off_host for place in places) else name
 
 
-def _has_no_elements(name: str, node: cst.Call) -> bool:
+def _has_no_elements(name: str, node: cst.Call, facts: Facts) -> bool:
     """`torch.empty(0)`, `torch.zeros((0, 4))`: no memory is taken, and nothing copied."""
-    return 0 in told_sizes(name, node)
+    call = facts.node(node)
+    return isinstance(call, ast.Call) and 0 in told_sizes(name, call)
 
 
-def told_sizes(name: str, node: cst.Call) -> list[int | None]:
+def told_sizes(name: str, call: ast.Call) -> list[int | None]:
     """The sizes that a factory is given, None for what isn't written down; none for a factory that is given something else."""
-    sizes = [a.value for a in node.args if a.keyword is None or a.keyword.value == "size"]
+    sizes = [*call.args, *(k.value for k in call.keywords if k.arg == "size")]
+    if name in _OF_COUNTS:
+        sizes = sizes if len(sizes) == 1 else []
+    elif name not in _OF_SIZES:
+        return []
     match sizes:
-        case [cst.List(elements=elements) | cst.Tuple(elements=elements), *_]:
-            sizes = [e.value for e in elements]
-    return [s.evaluated_value if isinstance(s, cst.Integer) else None for s in sizes] if name in _OF_SIZES else []
+        case [ast.List(elts=elements) | ast.Tuple(elts=elements), *_]:
+            sizes = elements
+        case [whole, *_] if name == "torch.full":
+            sizes = [whole]
+    return [s.value if isinstance(s, ast.Constant) and type(s.value) is int else None for s in sizes]
 
 
 def _in_device_context(node: cst.Call, facts: Facts) -> bool:

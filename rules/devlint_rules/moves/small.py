@@ -33,47 +33,43 @@ def is_small(node: cst.Call, made: cst.Call, name: str, between: frozenset[str],
     It is a handful of numbers, one for each of a batch, or the order of one; the host has just waited to know its size; or it is a row that is moved
     where the same function waits for the accelerator all the same.
     """
-    if is_handful(name, made):
-        return True
     making, moving = facts.node(made), facts.node(node)
     if not isinstance(making, ast.Call) or not isinstance(moving, ast.Call):
         return False
+    if is_handful(name, making):
+        return True
     if name == "torch.randperm" and _is_of_batch(making):
         # Others would be drawn by the device's own generator.
         return True
     if _is_sized_by_read(making, facts):
         return True
-    is_row = not between & _REPEATING and _is_row(name, made, making)
-    if is_row and 1 in factories.told_sizes(name, made):
+    if between & _REPEATING or not _is_row(name, making):
+        return False
+    if 1 in factories.told_sizes(name, making):
         # One number for each of a batch.
         return True
-    return is_row and any(waits(moving, facts) for waits in (_uploads_beside, waits_beside, waits_in_forward))
+    return any(waits(moving, facts) for waits in (_uploads_beside, waits_beside, waits_in_forward))
 
 
-def is_handful(name: str, made: cst.Call) -> bool:
+def is_handful(name: str, making: ast.Call) -> bool:
     """`torch.eye(3)`, `torch.zeros(1, 1)`: a few numbers, by sizes that are written down."""
-    sizes = factories.told_sizes(name, made)
+    sizes = factories.told_sizes(name, making)
     if name == "torch.eye":
         sizes = sizes * 2 if len(sizes) == 1 else sizes
     return bool(sizes) and None not in sizes and prod(size for size in sizes if size is not None) <= _HANDFUL
-
-
-def _is_few(making: ast.Call) -> bool:
-    """Whether all that a factory is given is written down: a few numbers, which this rule leaves."""
-    return bool(making.args) and all(isinstance(a, ast.Constant) for a in making.args)
 
 
 def _is_of_batch(making: ast.Call) -> bool:
     return bool(making.args) and _OF_BATCH.fullmatch(ast.unparse(making.args[0])) is not None
 
 
-def _is_row(name: str, made: cst.Call, making: ast.Call) -> bool:
+def _is_row(name: str, making: ast.Call) -> bool:
     """Whether there is one number, or a handful, for each of something: `torch.arange(n)`, `torch.zeros(n, 1)`, `torch.ones(x.size()[:-1])`."""
     if name in _ROWS:
         return True
     if making.args and _WITHOUT_FEATURES.fullmatch(ast.unparse(making.args[0])):
         return True
-    sizes = factories.told_sizes(name, made)
+    sizes = factories.told_sizes(name, making)
     return sizes.count(None) == 1 and prod(s for s in sizes if s is not None) <= _HANDFUL and not _is_whole(making)
 
 
@@ -117,6 +113,6 @@ def _is_upload(node: ast.AST, facts: Facts) -> bool:
             return False
     name = facts.model.qualified(source.func)
     if name in factories.ALL:
-        return name in factories.OF_DATA or _is_few(source)
+        return name in factories.OF_DATA or is_handful(name, source)
     options = [v for _, v in facts.model.value(source).alternatives()]
     return bool(options) and all(v.kind is Kind.UNKNOWN or v.place == HOST for v in options)
