@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from devlint.facts import last_name, own_nodes, walk
 from devlint.knowledge.cuda import raising
 from devlint.lazy import regex
+from devlint_rules.checkpoints.published import is_of_base, is_published, lies_at_one_place
 from devlint_rules.guards import moves_on_each_way
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def has_device(call: ast.Call, facts: Facts) -> bool:
     So it is in a program that needs an accelerator anyway, in a single process, and in one that trained in the same run.
     What is published has mostly been moved to the host.
     """
-    if _is_published(facts.model, call) or is_of_base(call):
+    if is_published(facts.model, call) or is_of_base(call) or lies_at_one_place(facts.model, call):
         return True
     if _is_one_of_many(facts.text.text):
         # Each process puts its copy on the first accelerator.
@@ -43,6 +44,8 @@ def has_device(call: ast.Call, facts: Facts) -> bool:
     if _is_for_cuda(facts.model) or _is_of_files_for_cuda(facts.model, call):
         return True
     if _ON_CUDA_BY_DEFAULT.search(facts.text.text) or _is_met(facts.model, call, _asks_before):
+        return True
+    if _is_told_by_trainer(facts.model, call):
         return True
     return _is_met(facts.model, call, _needs_accelerator) or _is_met(facts.model, call, _has_just_trained)
 
@@ -308,60 +311,6 @@ _AVAILABLE = regex(r"(?:torch\.)?cuda\.is_available\(\)")
 _ENDING = frozenset({"exit", "_exit", "quit"})
 
 
-def _is_published(model: PlacementModel, call: ast.Call) -> bool:
-    """Whether a call downloads what somebody published, or what it loads is what its function otherwise downloads."""
-    calls = [n for n in own_nodes(model.enclosing_scope(call)) if isinstance(n, ast.Call)]
-    if any(_DOWNLOADING.fullmatch(last_name(n.func)) for n in (call, *calls)):
-        return True
-    path = ast.unparse(call.args[0]) if call.args else ""
-    if not path:
-        return False
-    return any(_fetches(n, path) for n in own_nodes(model.enclosing_scope(call))) or _is_address_by_default(model, call)
-
-
-def _is_address_by_default(model: PlacementModel, call: ast.Call) -> bool:
-    """Whether a parameter's default says where on the net the file is: `path="https://..."`, also of what it is opened with."""
-    scope = model.enclosing_scope(call)
-    if not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        return False
-    entered = {
-        i.optional_vars.id: i.context_expr
-        for n in own_nodes(scope)
-        if isinstance(n, ast.With)
-        for i in n.items
-        if isinstance(i.optional_vars, ast.Name)
-    }
-    file = call.args[0]
-    opened = entered.get(file.id) if isinstance(file, ast.Name) else None
-    named = {n.id for part in (file, opened) if part is not None for n in ast.walk(part) if isinstance(n, ast.Name)}
-    defaults = model.source.function_at(scope).defaults
-    return any("://" in ast.unparse(value) for name, value in defaults.items() if name in named)
-
-
-def _fetches(node: ast.AST, path: str) -> bool:
-    """`urlretrieve(url, path)`; `with open(path, "wb") as f: f.write(response.content)`"""
-    match node:
-        case ast.Call(func=func, args=[_, ast.expr() as target, *_]) if last_name(func) == "urlretrieve":
-            return ast.unparse(target) == path
-        case ast.With(items=[ast.withitem(context_expr=ast.Call(func=ast.Name(id="open"), args=[opened, *_]))]):
-            return ast.unparse(opened) == path and any(
-                isinstance(n, ast.Attribute) and n.attr in ("content", "iter_content") for n in ast.walk(node)
-            )
-    return False
-
-
-def is_of_base(call: ast.Call) -> bool:
-    """Whether the path is named after a net that others have trained and published, on which a training starts: `args.basenet`."""
-    names = (n for arg in call.args[:1] for n in ast.walk(arg) if isinstance(n, (ast.Name, ast.Attribute)))
-    return any(_OF_BASES.fullmatch(last_name(n)) is not None for n in names)
-
-
-_OF_BASES = regex(
-    r"(?i)(?:\w{1,20}_)?(?:base_?net|vgg_?(?:\d\d)?|resnet_?\d{2,3}|imagenet)(?:_(?:path|file|weights?|model|pretrained))?"
-)
-_DOWNLOADING = regex(r"load_state_dict_from_url|load_url|hf_hub_download|_?download(?:_\w{1,40})?")
-
-
 def _is_met(model: PlacementModel, node: ast.AST, asked: Asked, depth: int = 0) -> bool:
     """Whether something holds where a node stands, or where each call of its function does."""
     if asked(model, node):
@@ -536,3 +485,18 @@ def _trains(node: ast.AST, owner: str) -> bool:
         case ast.Call(func=ast.Attribute(value=of, attr=name)):
             return name in _TRAINING and ast.unparse(of) == owner
     return False
+
+
+def _is_told_by_trainer(model: PlacementModel, call: ast.Call) -> bool:
+    """`trainer.snapshot_path` behind `trainer.train(epochs)`: what has trained says where it has put what came of it."""
+    match call.args:
+        case [ast.Attribute(value=trainer, attr=name), *_] if _KEPT.search(name):
+            pass
+        case _:
+            return False
+    scope = model.enclosing_scope(call)
+    before = (n for n in own_nodes(scope) if getattr(n, "lineno", call.lineno) < call.lineno)
+    return any(_trains(n, ast.unparse(trainer)) for n in before)
+
+
+_KEPT = regex(r"(?i)snapshot|best|checkpoint|ckpt|saved?_")
