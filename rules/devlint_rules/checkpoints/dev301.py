@@ -24,6 +24,7 @@ from devlint_rules.checkpoints.provided import is_provided_for, is_tried_again
 from devlint_rules.checkpoints.readers import (
     fills_itself,
     has_device,
+    is_never_given,
     is_of_no_call,
     is_of_no_program,
     is_of_pickled_wrapper,
@@ -62,7 +63,8 @@ class LoadWithoutMapLocation(Rule):
     Told where it is selected by its code, as in `--select DEV301`: what is asked for numbers alone, a method that nothing calls, what nothing moves and nothing around calls a model, a state or
     a checkpoint; what a program loads that can't run without an
     accelerator anyway, for the same function, its class, what it calls, or each function that calls it, moves something there under no
-    condition (`model.cuda()`) or ends without one (`assert torch.cuda.is_available()`), what no program beside its file imports, what is downloaded, or is otherwise, and what is loaded by a method whose callers have all just
+    condition (`model.cuda()`) or ends without one (`assert torch.cuda.is_available()`), what no program beside its file imports, what is downloaded, or is otherwise, a path that begins where one machine alone has it (`"/data/net.pth"`), a parameter that no call gives, the
+    snapshot of what has just trained (`trainer.snapshot_path`), and what is loaded by a method whose callers have all just
     trained (`exp.train(...)`).
 
     ## Why is this bad
@@ -208,6 +210,7 @@ class LoadWithoutMapLocation(Rule):
             or facts.model.is_unused(found)
             or is_of_no_program(found, facts)
             or is_of_no_call(found, facts)
+            or is_never_given(found, facts)
             or fills_itself(found, facts)
             or is_of_pickled_wrapper(found, facts)
             or is_of_wrapped(found, facts),

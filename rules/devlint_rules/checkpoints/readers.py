@@ -171,14 +171,36 @@ _DEFINING = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, 
 _PROGRAM = r"__name__ == ['\"]__main__['\"]"
 
 
+def is_never_given(call: ast.Call, facts: Facts) -> bool:
+    """Whether the path is a parameter that is None by default, and no call in sight gives it: `def resnet(path=None)`, `if path: load(path)`."""
+    scope, file = facts.model.enclosing_scope(call), call.args[0] if call.args else None
+    if not isinstance(scope, ast.FunctionDef) or not isinstance(file, ast.Name):
+        return False
+    default = facts.model.source.function_at(scope).defaults.get(file.id)
+    if not isinstance(default, ast.Constant) or default.value is not None:
+        return False
+    calls = facts.model.calls_in_sight(scope)
+    return bool(calls) and not any(_gives(model, node, file.id) for model, node in calls)
+
+
+def _gives(model: PlacementModel, call: ast.Call, parameter: str) -> bool:
+    """Whether a call may give a parameter."""
+    called = model.callee(call)
+    has_stars = any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords)
+    return called is None or has_stars or parameter in called.given(call)
+
+
 def is_of_no_call(call: ast.Call, facts: Facts) -> bool:
     """Whether it is a method of a program's own class that loads, and nothing calls a method of that name: only `torch.load` is called so.
 
-    Or a function of a program, whose name stands nowhere but where it is defined.
+    Or a function of a program, whose name stands nowhere but where it is defined; or of another file of a project that is only run, by
+    whose name nothing calls or imports it.
     """
     scope = facts.model.enclosing_scope(call)
     if isinstance(scope, ast.FunctionDef) and scope in facts.model.source.tree.body:
-        return _is_program(facts) and _is_named_once(scope, facts.model)
+        if _is_program(facts) and _is_named_once(scope, facts.model):
+            return True
+        return _is_of_programs_alone(facts.model) and _is_called_by_nobody(scope, facts.model)
     around = next(facts.model.ancestors(scope), None)
     if not isinstance(scope, ast.FunctionDef) or not isinstance(around, ast.ClassDef) or scope.name.startswith("__"):
         return False
@@ -338,6 +360,25 @@ def _is_named_once(function: ast.FunctionDef, model: PlacementModel) -> bool:
     """Whether nothing says the name of a function but its own definition."""
     named = rf"\b{re.escape(function.name)}\b"
     return len(re.findall(named, model.source.without_comments)) == 1 and not model.texts_match(named, elsewhere=True)
+
+
+def _is_of_programs_alone(model: PlacementModel) -> bool:
+    """Whether a project has programs, and can't be installed: then nobody else calls its functions."""
+    return model.texts_match(_PROGRAM, elsewhere=True) and not model.texts_match(_SETUP, elsewhere=True)
+
+
+_SETUP = r"\b(?:setuptools|distutils)\b"
+
+
+def _is_called_by_nobody(function: ast.FunctionDef, model: PlacementModel) -> bool:
+    """Whether nothing calls, imports or hands on a function by its name; a method of that name is another thing: `image.convert("RGB")`."""
+    name, stem = re.escape(function.name), re.escape(Path(model.source.path).stem)
+    called = (
+        rf"(?<![.\w]){name}\s*\(|(?m:\bimport\b[^\n]*\b{name}\b|^[ \t]+{name}\b[^\n(.=]*$)"
+        rf"|\b{stem}\.{name}\b|['\"]{name}['\"]"
+    )
+    own = re.findall(rf"(?<![.\w]){name}\b", model.source.without_comments)
+    return len(own) == 1 and not model.texts_match(called, elsewhere=True)
 
 
 def _needs_accelerator(model: PlacementModel, node: ast.AST) -> bool:
