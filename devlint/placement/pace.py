@@ -105,4 +105,7 @@ def _moves_and_waits(call: ast.Call, *, is_pinned: bool) -> bool:
         case ast.Attribute(attr="to"):
             given = [*call.args, *(k.value for k in call.keywords if k.arg == "device")]
             return bool(given) and not _TYPES.search(ast.unparse(given[0]))
+        case ast.Attribute(attr="type") if call.args:
+            # `images.type(Tensor)`, of a name for `torch.cuda.FloatTensor`.
+            return last_name(call.args[0]).endswith("Tensor")
     return names_a_move(last_name(call.func))

@@ -24,14 +24,12 @@ from devlint_rules.checkpoints.provided import is_provided_for, is_tried_again
 from devlint_rules.checkpoints.readers import (
     fills_itself,
     has_device,
-    is_never_given,
-    is_of_no_call,
-    is_of_no_program,
     is_of_pickled_wrapper,
     is_of_wrapped,
 )
 from devlint_rules.checkpoints.refused import is_refused
 from devlint_rules.checkpoints.together import in_other_branches, loads_of_same, may_be_mended, stays_half_done
+from devlint_rules.checkpoints.unreached import is_never_given, is_of_no_call, is_of_no_program
 from devlint_rules.checkpoints.uses import (
     goes_into_load_state_dict,
     holds_arrays,
