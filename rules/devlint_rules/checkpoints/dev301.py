@@ -29,7 +29,7 @@ from devlint_rules.checkpoints.readers import (
 )
 from devlint_rules.checkpoints.refused import is_refused
 from devlint_rules.checkpoints.together import in_other_branches, loads_of_same, may_be_mended, stays_half_done
-from devlint_rules.checkpoints.unreached import is_never_given, is_of_no_call, is_of_no_program
+from devlint_rules.checkpoints.unreached import is_of_no_call, is_of_no_program
 from devlint_rules.checkpoints.uses import (
     goes_into_load_state_dict,
     holds_arrays,
@@ -208,7 +208,7 @@ class LoadWithoutMapLocation(Rule):
             or facts.model.is_unused(found)
             or is_of_no_program(found, facts)
             or is_of_no_call(found, facts)
-            or is_never_given(found, facts)
+            or facts.model.choices.is_never_made(found)
             or fills_itself(found, facts)
             or is_of_pickled_wrapper(found, facts)
             or is_of_wrapped(found, facts),

@@ -35,25 +35,6 @@ _DEFINING = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, 
 _PROGRAM = r"__name__ == ['\"]__main__['\"]"
 
 
-def is_never_given(call: ast.Call, facts: Facts) -> bool:
-    """Whether the path is a parameter that is None by default, and no call in sight gives it: `def resnet(path=None)`, `if path: load(path)`."""
-    scope, file = facts.model.enclosing_scope(call), call.args[0] if call.args else None
-    if not isinstance(scope, ast.FunctionDef) or not isinstance(file, ast.Name):
-        return False
-    default = facts.model.source.function_at(scope).defaults.get(file.id)
-    if not isinstance(default, ast.Constant) or default.value is not None:
-        return False
-    calls = facts.model.calls_in_sight(scope)
-    return bool(calls) and not any(_gives(model, node, file.id) for model, node in calls)
-
-
-def _gives(model: PlacementModel, call: ast.Call, parameter: str) -> bool:
-    """Whether a call may give a parameter."""
-    called = model.callee(call)
-    has_stars = any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords)
-    return called is None or has_stars or parameter in called.given(call)
-
-
 def is_of_no_call(call: ast.Call, facts: Facts) -> bool:
     """Whether it is a method of a program's own class that loads, and nothing calls a method of that name: only `torch.load` is called so.
 
