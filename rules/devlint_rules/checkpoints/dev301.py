@@ -21,16 +21,10 @@ from devlint_rules.checkpoints.hopeless import (
 )
 from devlint_rules.checkpoints.origins import DOWNLOADS, is_own
 from devlint_rules.checkpoints.provided import is_provided_for, is_tried_again
-from devlint_rules.checkpoints.readers import (
-    fills_itself,
-    has_device,
-    is_of_no_call,
-    is_of_no_program,
-    is_of_pickled_wrapper,
-    is_of_wrapped,
-)
+from devlint_rules.checkpoints.readers import has_device
 from devlint_rules.checkpoints.refused import is_refused
 from devlint_rules.checkpoints.together import in_other_branches, loads_of_same, may_be_mended, stays_half_done
+from devlint_rules.checkpoints.uncalled import is_of_no_call, is_of_no_program
 from devlint_rules.checkpoints.uses import (
     goes_into_load_state_dict,
     holds_arrays,
@@ -38,6 +32,7 @@ from devlint_rules.checkpoints.uses import (
     is_object_of_arrays,
     uses_of,
 )
+from devlint_rules.checkpoints.wrapped import fills_itself, is_of_pickled_wrapper, is_of_wrapped
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, PlacementModel, Unit

@@ -13,7 +13,8 @@ from devlint_rules.checkpoints.contents import is_of_checkpoint, is_of_data
 from devlint_rules.checkpoints.landings import is_only_read, lands_anywhere
 from devlint_rules.checkpoints.origins import is_cache, is_own
 from devlint_rules.checkpoints.provided import is_given_up, is_provided_for, is_tried_again
-from devlint_rules.checkpoints.readers import has_device, is_of_base, is_of_no_call
+from devlint_rules.checkpoints.readers import has_device, is_of_base
+from devlint_rules.checkpoints.uncalled import is_of_no_call
 from devlint_rules.checkpoints.uses import goes_into_load_state_dict, holds_arrays, is_host_data, uses_of
 
 if TYPE_CHECKING:
