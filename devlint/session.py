@@ -26,7 +26,7 @@ from devlint.findings import Untold
 from devlint.settings.selection import ALWAYS_REPORTED, specificity
 
 if TYPE_CHECKING:
-    from devlint.adoption.baseline import Baseline, Baselines
+    from devlint.adoption.baseline import Baselines
     from devlint.adoption.git import Repository
     from devlint.adoption.since import Changed
     from devlint.batch import Plan, Runner
@@ -62,8 +62,6 @@ class Session:
         self.asked = Asked(options)
         self.options, self.output, self.registry = options, self.asked.output, self.asked.registry
         self.failed = bool(self.registry.left_out)
-        # The files that couldn't be linted, when baselines were made.
-        self.unread: list[str] = []
         # What there is to say after the report.
         self.told: list[str] = []
         self._paths = list(options.paths or (".",))
@@ -333,45 +331,6 @@ class Session:
         baselines = Baselines(of)
         baselines.look_at(results)
         return baselines
-
-    def renewed_baselines(self) -> list[Baseline]:
-        """The baselines with all that is found; those that would hold nothing, and aren't there, are left out."""
-        return [renewed for _, renewed in self._renewed() if renewed.marks]
-
-    def write_baselines(self) -> int:
-        """Puts all that is found into the baselines, for `devlint baseline`; returns the exit code."""
-        from devlint.adoption.baseline import BaselineError, shown_name
-        from devlint.reports import counted
-
-        found = self._renewed()
-        if not found and not self.failed:
-            emit("No findings: there is no baseline to write\n")
-        for baseline, renewed in found:
-            try:
-                renewed.write()
-            except BaselineError as error:
-                raise Failure(str(error)) from None
-            told = f"{len(baseline.sifted.new)} new, {len(baseline.gone)} gone"
-            emit(f"{printable(shown_name(baseline.file))}: {counted(len(renewed.marks), 'finding')} ({told})\n")
-        return FAILED if self.failed else CLEAN
-
-    def _renewed(self) -> list[tuple[Baseline, Baseline]]:
-        """Each baseline that there is something for, as it is, and with all that is found now."""
-        from devlint.adoption.baseline import BaselineError
-        from devlint.findings import INTERNAL_ERROR
-
-        targets = self.targets()
-        results = self._lint(targets)
-        for finding in (f for result in results for f in result.findings if f.code == "DEV000"):
-            self.failed = True
-            if not finding.message.startswith(INTERNAL_ERROR):
-                self.unread.append(finding.path)
-            self.output.warn("error", f"{finding.path}:{finding.span.line}: {finding.message}")
-        try:
-            found = self.baselines(results, {t.display: (t.path, t.settings) for t in targets}).by_file.values()
-            return [(b, renewed) for b in found if (renewed := b.renewed()).marks or b.marks]
-        except BaselineError as error:
-            raise Failure(str(error)) from None
 
     def targets(self) -> list[Target]:
         """The files to lint, in the order of the report; paths that aren't there are reported and counted."""

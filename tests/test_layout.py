@@ -412,7 +412,7 @@ from torch import nn
 class Augmented(nn.Module):
     def __init__(self, device, data_dim, augment_dim):
         super().__init__()
-        self.device = device
+        self.dev = device
         self.augment_dim = augment_dim
         self.net = nn.Sequential(nn.Linear(data_dim + augment_dim, data_dim),
                                  nn.ReLU())

@@ -10,7 +10,7 @@ import click
 from devlint.commands import HELP
 from devlint.commands.options import cache_options, need_folder, settings_options
 from devlint.options import Options
-from devlint.session import Session
+from devlint.renewal import Renewal
 from devlint.signals import ended_by_signals
 
 
@@ -31,5 +31,5 @@ def baseline(**options: Any) -> None:
     """
     need_folder()
     with ended_by_signals():
-        code = Session(Options(**options)).write_baselines()
+        code = Renewal(Options(**options)).write_baselines()
     click.get_current_context().exit(code)

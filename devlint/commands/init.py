@@ -18,6 +18,7 @@ from devlint.console import emit
 from devlint.escapes import printable, printable_lines
 from devlint.failure import Failure
 from devlint.options import Options
+from devlint.renewal import Renewal
 from devlint.reports import counted
 from devlint.session import Session, load_rules
 from devlint.signals import ended_by_signals
@@ -72,8 +73,8 @@ def _set_up(source: Source, *, yes: bool, dry_run: bool, pre_commit: bool, ci: b
     baselines: list[Baseline] = []
     unread: list[str] = []
     if not here.baseline_file.exists():
-        session = Session(Options(config=inline))
-        baselines, unread = session.renewed_baselines(), session.unread
+        run = Renewal(Options(config=inline))
+        baselines, unread = run.renewed_baselines(), run.unread
     if layout is not None:
         layout = replace(layout, unread=tuple(unread))
         inline = _inline(layout)
@@ -87,7 +88,7 @@ def _set_up(source: Source, *, yes: bool, dry_run: bool, pre_commit: bool, ci: b
         emit(_told_of_unread(len(unread), excluded=layout is not None))
     if any(b.file != here.baseline_file and not _has_settings(b.file.parent) for b in baselines):
         # The settings that are written now hold there too.
-        baselines = Session(Options(config=inline, baseline=here.baseline_file)).renewed_baselines()
+        baselines = Renewal(Options(config=inline, baseline=here.baseline_file)).renewed_baselines()
     for baseline in baselines:
         emit(_described(baseline))
     if not proposals and not baselines:

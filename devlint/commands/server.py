@@ -22,6 +22,6 @@ def server(stdio: bool) -> None:
     if find_spec("pygls") is None or find_spec("lsprotocol") is None:
         raise Failure("`devlint server` needs pygls, which isn't installed here: pip install 'devlint[lsp]'")
     need_folder()
-    from devlint.server.app import serve
+    from devlint.server.serving import serve
 
     serve(load_registry())

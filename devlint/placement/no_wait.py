@@ -10,7 +10,7 @@ from typing import Protocol
 from devlint.placement.choices import Choices
 from devlint.regexes import regex
 from devlint.signatures.answers.attributes import is_cpu
-from devlint.signatures.answers.main_path import is_own
+from devlint.signatures.answers.order import is_own
 from devlint.signatures.answers.waits import Stall
 from devlint.signatures.state.waits import DECIDE, FLUSH, MADE, READ, STAGED
 from devlint.source.modules import FunctionModel, SourceModule, last_name

@@ -21,8 +21,9 @@ from devlint.signatures.answers.callees import Callee
 from devlint.signatures.answers.hosted import says_host
 from devlint.signatures.answers.hot import Hot, HotCode
 from devlint.signatures.answers.known import is_known
-from devlint.signatures.answers.main_path import follows_wait, has_cheaper_form, is_minor, leads_to_wait
+from devlint.signatures.answers.main_path import has_cheaper_form, is_minor
 from devlint.signatures.answers.off_host import in_words
+from devlint.signatures.answers.order import follows_wait, leads_to_wait
 from devlint.signatures.answers.roles import is_aside, is_compiled, is_in_loop, is_of_tool
 from devlint.signatures.answers.signs import count_read, is_of_loss, lacks_sign
 from devlint.signatures.answers.waits import Stall, stalls

@@ -6,51 +6,27 @@ a name that stands nowhere else is dead code. Names are followed back through th
 
 from __future__ import annotations
 
-import os
 import re
 from collections import deque
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from devlint.disk import digest_of
-from devlint.patterns import USUAL_EXCLUDES
 from devlint.regexes import regex
 from devlint.source.called import may_be_called
 from devlint.source.filesystem import import_pattern
 from devlint.source.givens import Givens
-from devlint.source.roots import COPIED, PAGES, TERMS, ImportRoots, imported_names
+from devlint.source.roots import COPIED, ImportRoots, imported_names
 from devlint.source.said import COMMENT, Part, Unit, split, words_of
+from devlint.source.standing import MAX_KEPT, Names
 from devlint.source.texts import Texts, is_test_file
 
-# A project with more files than these is too large to tell.
-MAX_FILES = 8_000
-# The name of a method that stands in more files than these tells nobody who calls it; that of a class or a function is
-# taken to be used by one of them.
-MAX_MENTIONING = 12
-# So many files are kept of each name: of several functions of one name, those who import one use it.
-MAX_KEPT = 64
 # What a package that stands no deeper than this has is its interface.
 MAX_DEPTH = 2
 # So many functions are followed back; behind more of them, one is taken to be used.
 MAX_FOLLOWED = 80
-# A project's folder is looked for so far above the folder that its packages stand in.
-MAX_ABOVE = 8
-
-_RELEASING = ("pyproject.toml", "setup.py", "setup.cfg")
-_MARKS = (*_RELEASING, "requirements.txt")
 # Folders that packages stand in.
 _SOURCES = (("src",), ("python",), ("lib",))
-_TEXTS = (".py", ".ipynb", ".md", ".rst", ".toml", ".cfg", ".ini", ".yaml", ".yml", ".json", ".sh")
-# Larger texts than these that are no code hold data.
-MAX_DATA_BYTES = 200_000
-
-_WORDS = bytes(c if (chr(c).isalnum() and c < 128) or c == ord("_") else ord(" ") for c in range(256))
-# So many names are looked for one by one: an index of all of them takes as long.
-_FEW = 32
-_WORD = regex(rb"\w+")
-_DEFINING = rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+%s\b"
-_DEFINED = regex(_DEFINING % rb"(\w+)", re.MULTILINE)
 _CODE = regex(r"```.{0,20000}?```|`[^`\n]{1,300}`", re.DOTALL)
 _USED = regex(r"\w+(?=\s?[(.])|(?<=[.`])\w+|(?<=import )[\w, ]+")
 # What an option is for, said in words.
@@ -75,32 +51,12 @@ _MODES = frozenset(
 )
 
 
-Standing = dict[bytes, list[Path]]
-
-
-def _stands_on_line(pattern: re.Pattern[bytes], word: bytes, raw: bytes) -> bool:
-    """Whether an expression matches a line from its beginning, which has a word in it."""
-    at = raw.find(word)
-    while at >= 0:
-        if pattern.match(raw[raw.rfind(b"\n", 0, at) + 1 : at + len(word) + 1]):
-            return True
-        at = raw.find(word, at + 1)
-    return False
-
-
 class Mentions:
-    """Where the names of a project stand."""
+    """What leads to the functions, classes and flags of a project."""
 
     def __init__(self, roots: ImportRoots, texts: Texts) -> None:
         self._roots = roots
-        self._texts = texts
-        # By project folder: its files, and the files in which each name stands that the project defines.
-        self._files: dict[Path, dict[Path, None]] = {}
-        # Those whose texts were all looked through.
-        self._searched: set[Path] = set()
-        self._looked_for: dict[Path, dict[bytes, tuple[list[Path], list[Path]]]] = {}
-        self._index: dict[Path, tuple[Standing, Standing]] = {}
-        self._bases: dict[Path, str] = {}
+        self._names = Names(roots, texts)
         self._imports: dict[Path, set[tuple[str, ...]]] = {}
         self._known: dict[tuple[Unit, bool], bool] = {}
         self._givens: dict[Path, Givens] = {}
@@ -112,14 +68,18 @@ class Mentions:
         self._called: dict[tuple[Path, str, tuple[str, ...]], bool] = {}
         self.parts = lru_cache(maxsize=2_000)(self._parts_of)
 
+    def basis(self, path: Path) -> str:
+        """What stands for all texts that an answer hangs on."""
+        return self._names.basis(path)
+
     def is_unused(self, path: Path, cls: str, name: str, *, but_by_tests: bool = False) -> bool:
         """Whether nothing leads to a function of a file, or to a method of a class; False where that can't be told.
 
         `but_by_tests` asks whether nothing but tests does.
         """
         path = path.resolve()
-        project = self._project_of(path)
-        if project is None or path not in self._listed(project):
+        project = self._names.project_of(path)
+        if project is None or path not in self._names.listed(project):
             return False
         unit = Unit(path, cls, name)
         if unit not in self.parts(path) or not self._shows_users(path, project):
@@ -132,33 +92,34 @@ class Mentions:
 
     def is_given(self, path: Path, name: str) -> bool:
         """Whether something in the project of a file, other than a test, gives a flag; True where that can't be told."""
-        project = self._project_of(path.resolve())
-        if project is None or path.resolve() not in self._listed(project):
+        project = self._names.project_of(path.resolve())
+        if project is None or path.resolve() not in self._names.listed(project):
             return True
         if project not in self._givens:
             self._givens[project] = Givens()
-            for file in self._listed(project):
+            for file in self._names.listed(project):
                 if not is_test_file(file):
                     self._give(file, self._givens[project])
         return self._givens[project].is_given(name)
 
     def is_called(self, path: Path, cls: str, methods: tuple[str, ...]) -> bool:
         """Whether somebody may call an object of a class of a file; `methods` are its own that do. True where that can't be told."""
-        project = self._project_of(path.resolve())
-        if project is None or path.resolve() not in self._listed(project) or len(self._defining(cls, project)) > 1:
+        project = self._names.project_of(path.resolve())
+        if (
+            project is None
+            or path.resolve() not in self._names.listed(project)
+            or len(self._names.defining(cls, project)) > 1
+        ):
             return True
         asked = (path, cls, methods)
         if asked not in self._called:
-            naming = self._mentioning(cls, project)
-            texts = [f for f in self._listed(project) if f.suffix != ".md" and not is_test_file(f)]
+            naming = self._names.mentioning(cls, project)
+            texts = [f for f in self._names.listed(project) if f.suffix != ".md" and not is_test_file(f)]
             code = [f for f in naming or () if f.suffix in (".py", ".ipynb") and not is_test_file(f)]
             self._called[asked] = naming is None or may_be_called(
-                cls, methods, map(self._text, code), map(self._text, texts)
+                cls, methods, map(self._names.text, code), map(self._names.text, texts)
             )
         return self._called[asked]
-
-    def _text(self, file: Path) -> str:
-        return self._roots.files.read_quietly(file).decode("utf-8", "replace")
 
     def _give(self, file: Path, givens: Givens) -> None:
         raw = self._roots.files.read_quietly(file)
@@ -168,98 +129,6 @@ class Mentions:
             # A shell's words aren't names, but its options are.
             givens.take(raw, is_code=file.suffix in (".py", ".sh"))
 
-    def basis(self, path: Path) -> str:
-        """What stands for all texts that an answer hangs on."""
-        project = self._project_of(path.resolve())
-        if project is None:
-            return "none"
-        if project not in self._bases:
-            spelt = (f"{file}\0{self._roots.files.digest(file)}" for file in self._listed(project))
-            self._bases[project] = digest_of("\0".join(spelt).encode("utf-8", "surrogateescape"))
-        return self._bases[project]
-
-    # -- the project's files -------------------------------------------------------------------------------------------
-
-    def _project_of(self, path: Path) -> Path | None:
-        """The folder of the project that a file is a part of; None for loose files."""
-        root, package = self._roots.name_of(path)
-        above = [root, *root.parents][: MAX_ABOVE + 1]
-        marked = next((f for f in above if self._has_one(f, _MARKS)), None)
-        # A page and terms alone may also lie in what was copied into a project: that in which it stands is meant.
-        marked = marked or next((f for f in reversed(above) if self._is_published(f)), None)
-        return marked or (root if "." in package else None)
-
-    def _listed(self, project: Path) -> dict[Path, None]:
-        """The texts of a project; none where there are too many of them."""
-        if project not in self._files:
-            found: list[Path] = []
-            for seen, (where, folders, names) in enumerate(os.walk(project)):
-                # What is hidden is for tools, devlint's own baseline among them: a branch called `main` calls no function.
-                folders[:] = sorted(f for f in folders if f not in USUAL_EXCLUDES and not f.startswith("."))
-                texts = (Path(where, name) for name in sorted(names) if name.endswith(_TEXTS) and name[0] != ".")
-                found += [path for path in texts if path.suffix == ".py" or _is_small(path)]
-                if len(found) > MAX_FILES or seen > MAX_FILES:
-                    found = []
-                    break
-            self._files[project] = dict.fromkeys(found)
-        return self._files[project]
-
-    def _indexed(self, project: Path) -> tuple[Standing, Standing]:
-        """The files in which each name stands that the project defines, and those that define it."""
-        if project not in self._index:
-            standing: Standing = {}
-            defining: Standing = {}
-            for path in self._listed(project):
-                raw = self._roots.files.read_quietly(path)
-                for word in set(raw.translate(_WORDS).split()):
-                    _add(standing, word, path)
-                if path.suffix == ".py":
-                    for word in set(_DEFINED.findall(raw)):
-                        _add(defining, word, path)
-            self._index[project] = {word: standing[word] for word in defining}, defining
-        return self._index[project]
-
-    def _standing(self, name: str, project: Path) -> tuple[list[Path], list[Path]]:
-        """The files in which a name stands, if the project defines it, and those that define it."""
-        word = name.encode()
-        known = self._looked_for.setdefault(project, {})
-        if word not in known and len(known) < _FEW and project not in self._index and self._is_kept(project):
-            known[word] = self._look_for(word, project)
-        if word in known:
-            return known[word]
-        standing, defining = self._indexed(project)
-        return standing.get(word, []), defining.get(word, [])
-
-    def _is_kept(self, project: Path) -> bool:
-        """Whether a project's texts are at hand once they were searched: a large one's are too many to be kept."""
-        return project not in self._searched or self._texts.keeps(self._listed(project))
-
-    def _look_for(self, word: bytes, project: Path) -> tuple[list[Path], list[Path]]:
-        """The same, of a name that nothing is known of: what an index of all names would tell."""
-        if not _WORD.fullmatch(word):
-            return [], []
-        listed = self._listed(project)
-        holding, definition = self._texts.standing(word, project, listed), re.compile(_DEFINING % word)
-        if holding is None:
-            self._searched.add(project)
-            whole = re.compile(rb"\b%s\b" % word)
-            texts = ((path, self._texts.kept(path)) for path in listed)
-            holding = [path for path, raw in texts if word in raw and whole.search(raw)]
-        self._texts.note_standing(word, project, listed, holding)
-        code = (path for path in holding if path.suffix == ".py")
-        defining = [path for path in code if _stands_on_line(definition, word, self._texts.kept(path))]
-        standing = holding if defining else []
-        # An index keeps no more of them.
-        return standing[: MAX_KEPT + 1], defining[: MAX_KEPT + 1]
-
-    def _mentioning(self, name: str, project: Path, most: int = MAX_MENTIONING) -> list[Path] | None:
-        """The files in which a name stands; None where these are many."""
-        found, _ = self._standing(name, project)
-        return None if len(found) > most else found
-
-    def _defining(self, name: str, project: Path) -> list[Path]:
-        return self._standing(name, project)[1]
-
     # -- what leads where ----------------------------------------------------------------------------------------------
 
     def _shows_users(self, path: Path, project: Path) -> bool:
@@ -267,12 +136,12 @@ class Mentions:
 
         In a folder that is marked as a project's, neighbours are all that aren't on top.
         """
-        folder = project if self._is_marked(project) else path.parent
+        folder = project if self._names.is_marked(project) else path.parent
         if folder not in self._around:
             deep = folder is project
             neighbours = (
                 f
-                for f in self._listed(project)
+                for f in self._names.listed(project)
                 if f.suffix == ".py" and not is_test_file(f) and (deep or f.parent == folder)
             )
             self._around[folder] = any(
@@ -283,46 +152,32 @@ class Mentions:
             )
         return self._around[folder]
 
-    def _is_marked(self, folder: Path) -> bool:
-        return self._has_one(folder, _MARKS) or self._is_published(folder)
-
-    def _may_be_installed(self, project: Path) -> bool:
-        """Whether others may install a project: nobody imports anything of programs that lie in a repository as they are."""
-        return self._has_one(project, _RELEASING) or not self._is_marked(project)
-
-    def _is_published(self, folder: Path) -> bool:
-        """Whether a folder has a page and terms, as repositories have on top."""
-        return self._has_one(folder, (*PAGES, "README.txt")) and self._has_one(folder, TERMS)
-
-    def _has_one(self, folder: Path, names: tuple[str, ...]) -> bool:
-        return any(self._roots.files.is_file(folder / name) for name in names)
-
     def _is_on_top(self, path: Path, project: Path) -> bool:
         """Whether a file is a part of no package, and none beside it imports it: what it has is for those who come with it."""
-        if "." in self._roots.name_of(path)[1] or (path.parent != project and self._is_marked(project)):
+        if "." in self._roots.name_of(path)[1] or (path.parent != project and self._names.is_marked(project)):
             return False
-        beside = (f for f in self._listed(project) if f.parent == path.parent and f != path)
+        beside = (f for f in self._names.listed(project) if f.parent == path.parent and f != path)
         return not any(self._imports_it(f, path) for f in beside if f.suffix == ".py")
 
     def _is_left_behind(self, unit: Unit, project: Path) -> bool:
         """Whether what another file beside it defines under the same name is imported, and nothing names this file: the other came after."""
         path = unit.path
-        beside = [f for f in self._listed(project) if f.suffix == ".py" and f.parent == path.parent and f != path]
-        after = [f for f in self._defining(unit.called, project) if f in beside]
+        beside = [f for f in self._names.listed(project) if f.suffix == ".py" and f.parent == path.parent and f != path]
+        after = [f for f in self._names.defining(unit.called, project) if f in beside]
         if not any(unit._replace(path=f) in self.parts(f) and self._is_imported_by(f, beside) for f in after):
             return False
         named = re.compile(rf"\b{re.escape(path.stem)}\b")
-        others = (f for f in self._listed(project) if f != path)
-        return not self._runs(path) and not any(named.search(self._text(f)) for f in others)
+        others = (f for f in self._names.listed(project) if f != path)
+        return not self._runs(path) and not any(named.search(self._names.text(f)) for f in others)
 
     def _is_imported_by(self, path: Path, others: list[Path]) -> bool:
         return any(f != path and self._imports_it(f, path) for f in others)
 
     def _runs(self, path: Path) -> bool:
-        return "__name__" in self._text(path)
+        return "__name__" in self._names.text(path)
 
     def _is_used_elsewhere(self, unit: Unit, project: Path) -> bool:
-        found = self._mentioning(unit.called, project, MAX_KEPT) or ()
+        found = self._names.mentioning(unit.called, project, MAX_KEPT) or ()
         return any(f != unit.path and self._imports_it(f, unit.path) for f in found)
 
     def _is_registered(self, unit: Unit) -> bool:
@@ -368,26 +223,32 @@ class Mentions:
         if unit != unit.owner and (not self._is_rare(unit, project) or self._makes_registered(unit)):
             # Who calls a method of such a name isn't told: whoever makes an object of the class.
             return self._is_entry(unit.owner, project)
-        return self._users_files(unit, project) is None or (self._may_be_installed(project) and self._is_exported(unit))
+        return self._users_files(unit, project) is None or (
+            self._names.may_be_installed(project) and self._is_exported(unit)
+        )
 
     def _is_in_package_alone(self, path: Path) -> bool:
         """Whether a module is no program, and stands in an inner package that nothing outside of it names: it is never loaded."""
-        folder, project = path.parent, self._project_of(path)
+        folder, project = path.parent, self._names.project_of(path)
         package = folder / "__init__.py"
         if project is None or not self._roots.files.is_file(package) or self._is_outer(package) or self._runs(path):
             return False
         if folder not in self._alone:
             named = re.compile(rf"\b{re.escape(folder.name)}\b|\bwalk_packages\b|\biter_modules\b")
-            outside = (f for f in self._listed(project) if f.suffix in (".py", ".ipynb") and folder not in f.parents)
-            self._alone[folder] = not any(named.search(self._text(f)) for f in outside)
+            outside = (
+                f for f in self._names.listed(project) if f.suffix in (".py", ".ipynb") and folder not in f.parents
+            )
+            self._alone[folder] = not any(named.search(self._names.text(f)) for f in outside)
         return self._alone[folder]
 
     def _is_alone(self, path: Path) -> bool:
         """Whether a module of an inner folder is no program, and nothing names it, though most of its neighbours are imported: it is never loaded."""
-        project, package = self._project_of(path), path.parent / "__init__.py"
-        if project is None or self._is_outer(package) or _DOING.search(self._text(path)):
+        project, package = self._names.project_of(path), path.parent / "__init__.py"
+        if project is None or self._is_outer(package) or _DOING.search(self._names.text(path)):
             return False
-        beside = [f for f in self._listed(project) if f.parent == path.parent and f.suffix == ".py" and f != package]
+        beside = [
+            f for f in self._names.listed(project) if f.parent == path.parent and f.suffix == ".py" and f != package
+        ]
         if path not in self._unloaded:
             known = [self._is_loaded(f, project) for f in beside if f != path]
             self._unloaded[path] = 2 * sum(known) > len(known) and not self._is_loaded(path, project)
@@ -397,21 +258,21 @@ class Mentions:
         """Whether an import, or a text, names a module."""
         if path not in self._loaded:
             word = path.stem.encode()
-            others = (f for f in self._listed(project) if f != path and word in self._roots.files.read_quietly(f))
+            others = (f for f in self._names.listed(project) if f != path and word in self._roots.files.read_quietly(f))
             self._loaded[path] = any(self._names_stem(f, path) for f in others)
         return self._loaded[path]
 
     def _names_stem(self, file: Path, path: Path) -> bool:
         """Whether a file names a module: in an import, or anywhere else than behind another package's name."""
         whole = re.compile(rf"(?:\b(\w+)\.)?\b{re.escape(path.stem)}\b")
-        text = self._text(file)
+        text = self._names.text(file)
         if file.suffix == ".py":
             text = "\n".join(COMMENT.sub("", line) for line in text.split("\n") if path.stem in line)
         return any(match[1] in (None, path.parent.name) for match in whole.finditer(text))
 
     def _is_outer(self, package: Path) -> bool:
         """Whether what a package has is the project's interface: that of an inner one is for those who import it."""
-        project = self._project_of(package)
+        project = self._names.project_of(package)
         parts = package.parent.relative_to(project).parts if project is not None else ()
         inner = parts[1:] if parts[:1] in _SOURCES else parts
         return len(inner) <= MAX_DEPTH and not COPIED.intersection(inner[1:])
@@ -419,16 +280,16 @@ class Mentions:
     def _users_files(self, unit: Unit, project: Path) -> list[Path] | None:
         """The files in which a name may be that of a unit; None where these are many."""
         if unit != unit.owner:
-            return self._mentioning(unit.called, project)
-        if len(self._defining(unit.called, project)) == 1:
-            found = self._mentioning(unit.called, project)
+            return self._names.mentioning(unit.called, project)
+        if len(self._names.defining(unit.called, project)) == 1:
+            found = self._names.mentioning(unit.called, project)
             return (
                 None
                 if found is None
                 else [f for f in found if f == unit.path or not self._has_from_library(f, unit, project)]
             )
         # Of several that are called so, it is the one that is imported.
-        found = self._mentioning(unit.called, project, MAX_KEPT)
+        found = self._names.mentioning(unit.called, project, MAX_KEPT)
         return None if found is None else [f for f in found if f == unit.path or self._may_mean(f, unit)]
 
     def _may_mean(self, path: Path, unit: Unit) -> bool:
@@ -470,13 +331,13 @@ class Mentions:
     def _own_names(self, project: Path) -> frozenset[str]:
         """What a project's files and folders are called, itself and what is around it included."""
         if project not in self._owned:
-            names = {name for file in self._listed(project) for name in (file.stem, *file.parent.parts)}
+            names = {name for file in self._names.listed(project) for name in (file.stem, *file.parent.parts)}
             self._owned[project] = frozenset(names)
         return self._owned[project]
 
     def _is_rare(self, unit: Unit, project: Path) -> bool:
         """Whether the name of a method tells who calls it."""
-        if _CALLED.fullmatch(unit.name) or self._mentioning(unit.name, project) is None:
+        if _CALLED.fullmatch(unit.name) or self._names.mentioning(unit.name, project) is None:
             return False
         return not self._has_unknown_base(unit.owner, project, 6)
 
@@ -484,7 +345,7 @@ class Mentions:
         """Whether a class is derived from one that isn't the project's and may call its methods."""
         part = self.parts(cls.path).get(cls)
         for base in part.bases - _PLAIN_BASES if part is not None else ():
-            places = self._defining(base, project)
+            places = self._names.defining(base, project)
             known = [
                 Unit(p, base, "")
                 for p in places
@@ -537,7 +398,7 @@ class Mentions:
         part = self.parts(cls.path).get(cls)
         found = {cls.cls}
         for base in part.bases - _PLAIN_BASES if part is not None and left else ():
-            for place in self._defining(base, project):
+            for place in self._names.defining(base, project):
                 found |= self._lineage(Unit(place, base, ""), project, left - 1)
         return found
 
@@ -586,17 +447,3 @@ class Mentions:
 def _renaming(statement: re.Match[str]) -> str:
     """What an import alone doesn't use is left out, unless it is used by another name."""
     return statement[0] if " as " in statement[0] else ""
-
-
-def _is_small(path: Path) -> bool:
-    """Whether a text is small enough to be no data."""
-    try:
-        return path.stat().st_size <= MAX_DATA_BYTES
-    except OSError:
-        return False
-
-
-def _add(table: Standing, word: bytes, path: Path) -> None:
-    found = table.setdefault(word, [])
-    if len(found) <= MAX_KEPT:
-        found.append(path)

@@ -1,7 +1,7 @@
 """The main path: waits that each step meets, and that could be spared. The others are minor.
 
-Minor is what stands where an option leads, or in code that runs once a request; what follows on a wait, when all that was
-queued is done already; and sizes that only the values tell. It costs little, or nobody knows a cheaper form: whoever asks
+Minor is what stands where an option leads (`straight.py`), or in code that runs once a request; what follows on a wait, when
+all that was queued is done already (`order.py`); and sizes that only the values tell. It costs little, or nobody knows a cheaper form: whoever asks
 for a rule by its code is told of it all the same.
 """
 
@@ -9,23 +9,19 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from devlint.knowledge import torch_knowledge
 from devlint.regexes import regex
 from devlint.signatures.answers.hot import Hot, is_unused
 from devlint.signatures.answers.known import is_known
 from devlint.signatures.answers.roles import is_aside, tries_again
+from devlint.signatures.answers.straight import Gives, is_straight
 from devlint.signatures.answers.waits import Stall
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.waits import COPY, DECIDE, FLUSH, SIZE
-from devlint.source.modules import FunctionModel, SourceModule, dotted, last_name
+from devlint.source.modules import FunctionModel, SourceModule, last_name
 from devlint.source.trees import calls_in
-
-# Whether a project gives a parameter that is off by default.
-Gives = Callable[[str], bool]
-
 
 # What stands for PyTorch's own function of that name: whoever calls it wants to wait.
 _FLUSHING = regex(r"synchronize|empty_cache|barrier|wait")
@@ -371,146 +367,6 @@ def _goes_over_steps(over: ast.expr) -> bool:
     )
 
 
-# -- on which way ------------------------------------------------------------------------------------------------------
-
-# Tests that hold in the process that counts: there is one on each machine.
-_OF_RANK = regex(r"\brank\b|_rank\b|is_main|is_local_main|is_first_rank|is_last_rank|is_master")
-
-
-def is_straight(source: SourceModule, node: ast.AST, gives: Gives) -> bool:
-    """Whether each call of a function comes by a node: no option, kind or state decides on the way."""
-    child = node
-    for parent in source.ancestors(node):
-        match parent:
-            case ast.If(test=test, body=body) if child in body:
-                if not _holds_mostly(test, source, parent, gives):
-                    return False
-            case ast.If(test=test, orelse=orelse) if child in orelse and (_is_mode(test) or _is_usual(test)):
-                return False
-            case ast.IfExp(test=test, body=value) if child is value and not _holds_mostly(test, source, parent, gives):
-                return False
-            case ast.IfExp(test=test, body=value, orelse=orelse) if child is orelse and _is_brought(value, test):
-                return False
-            case ast.BoolOp(values=[first, *_]) if child is not first:
-                return False
-            case ast.FunctionDef(body=body) | ast.AsyncFunctionDef(body=body):
-                before = body[: next((at for at, statement in enumerate(body) if statement is child), 0)]
-                return not any(
-                    _leaves_by_mode(s) or _leaves_off_host(s, parent) or _leaves_unless_asked(s, source) for s in before
-                )
-            case ast.Lambda():
-                return True
-        child = parent
-    return True
-
-
-def _is_brought(value: ast.expr, test: ast.expr) -> bool:
-    """`longest if longest is not None else lengths.max().item()`: callers may bring what is waited for."""
-    asked = {ast.dump(n) for n in ast.walk(test) if isinstance(n, (ast.Name, ast.Attribute))}
-    return any(ast.dump(n) in asked for n in ast.walk(value) if isinstance(n, (ast.Name, ast.Attribute)))
-
-
-def _holds_mostly(test: ast.expr, source: SourceModule, at: ast.AST, gives: Gives) -> bool:
-    """Whether a test lets pass on most calls: a parameter that is on by default, or that somebody gives; of one process."""
-    match test:
-        case ast.Name(id=name):
-            return _is_on(name, source, at)
-        case ast.Compare(left=ast.Name(id=name), ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
-            return gives(name)
-        case ast.BoolOp(op=ast.And(), values=values):
-            return all(_holds_mostly(value, source, at, gives) for value in values)
-        case ast.Call(func=func) if last_name(func) in ("is_tensor", "is_initialized"):
-            return True
-    return _OF_RANK.search(ast.unparse(test)) is not None
-
-
-def _is_on(name: str, source: SourceModule, at: ast.AST) -> bool:
-    """Whether a name is a parameter that is on by default."""
-    function = next((p for p in source.ancestors(at) if isinstance(p, (ast.FunctionDef, ast.AsyncFunctionDef))), None)
-    value = _default(function, name) if function is not None else None
-    return isinstance(value, ast.Constant) and value.value is True
-
-
-def _default(function: ast.FunctionDef | ast.AsyncFunctionDef, name: str) -> ast.expr | None:
-    """What a parameter of a function holds where nobody gives it."""
-    arguments = function.args
-    named = [*arguments.posonlyargs, *arguments.args]
-    with_defaults = (a.arg for a in named[len(named) - len(arguments.defaults) :])
-    defaults = dict(zip(with_defaults, arguments.defaults, strict=True))
-    defaults |= {a.arg: d for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is not None}
-    return defaults.get(name)
-
-
-def _is_off(option: ast.expr, source: SourceModule, at: ast.AST) -> bool:
-    """Whether an option is off by default: a parameter of the function, or one of the constructor that is kept under its name."""
-    match option:
-        case ast.Name(id=name):
-            around = (p for p in source.ancestors(at) if isinstance(p, (ast.FunctionDef, ast.AsyncFunctionDef)))
-        case ast.Attribute(value=ast.Name(id="self"), attr=name):
-            cls = source.class_of(at)
-            methods = cls.body if cls is not None else []
-            around = (m for m in methods if isinstance(m, ast.FunctionDef) and m.name == "__init__")
-        case _:
-            return False
-    function = next(around, None)
-    value = _default(function, name) if function is not None else None
-    return isinstance(value, ast.Constant) and not value.value
-
-
-def _leaves_by_mode(statement: ast.stmt) -> bool:
-    """`if self.stage == "decode": ...; return ...`: the rest is for another mode."""
-    return isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Return) and _is_mode(statement.test)
-
-
-def _leaves_unless_asked(statement: ast.stmt, source: SourceModule) -> bool:
-    """`if not self.debug: return x`: the rest is for those who ask for it."""
-    match statement:
-        case ast.If(test=ast.UnaryOp(op=ast.Not(), operand=option), body=[*_, ast.Return()]):
-            return _is_off(option, source, statement)
-    return False
-
-
-def _leaves_off_host(statement: ast.stmt, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """`keep = str(x.device) == "cpu"`, `if not keep: return`: the rest is for the host, unless somebody asks for it."""
-    match statement:
-        case ast.If(test=ast.UnaryOp(op=ast.Not(), operand=flag), body=[*_, ast.Return()]):
-            name = ast.unparse(flag)
-            return any(
-                isinstance(n, ast.Assign) and any(ast.unparse(t) == name for t in n.targets) and _asks_for_host(n.value)
-                for n in ast.walk(function)
-            )
-    return False
-
-
-def _asks_for_host(test: ast.expr) -> bool:
-    """`str(x.device) == "cpu"`."""
-    match test:
-        case ast.Compare(ops=[ast.Eq()], comparators=[ast.Constant(value="cpu")]):
-            return True
-    return False
-
-
-def _is_mode(test: ast.expr) -> bool:
-    """Whether a setting is compared with one of its values."""
-    match test:
-        case ast.Compare(left=ast.Attribute() | ast.Name(), ops=[ast.Eq() | ast.In()], comparators=[value]):
-            return isinstance(value, (ast.Constant, ast.Tuple, ast.List, ast.Set)) and "str" in _types(value)
-    return False
-
-
-# Tests that hold on the machines that code is for: what is made for accelerators is there.
-_THERE = regex(r"(?i)\.is_cuda\b|_available\b|\bhas_\w|\b_?(?:use_)?flash_attn|_kernel\b")
-
-
-def _is_usual(test: ast.expr) -> bool:
-    """`if x.is_cuda and FLASH_AVAILABLE:`, whose other branch is for machines that lack something."""
-    return not isinstance(test, ast.UnaryOp) and _THERE.search(ast.unparse(test)) is not None
-
-
-def _types(node: ast.expr) -> set[str]:
-    return {type(n.value).__name__ for n in ast.walk(node) if isinstance(n, ast.Constant)}
-
-
 # -- at what price -----------------------------------------------------------------------------------------------------
 
 
@@ -551,132 +407,3 @@ def _is_summed(stall: Stall) -> bool:
                 return _is_kept_to_sum(stall, name)
         return False
     return False
-
-
-# Names of the project's own modules and functions: much is queued by them.
-_BUILTIN = frozenset(
-    {"time", "print", "len", "range", "float", "int", "str", "list", "tuple", "dict", "set", "min", "max", "sum", "isinstance",
-     "zip", "enumerate", "sorted", "abs", "bool", "any", "all", "getattr", "hasattr", "cast"}
-)  # fmt: skip
-
-
-def follows_wait(
-    source: SourceModule,
-    node: ast.AST,
-    waits: Collection[int],
-    waiting: Collection[str],
-    is_cold: Callable[[ast.AST], bool] = lambda node: False,
-) -> bool:
-    """Whether a wait comes right after another one, when all that was queued is done: the two are mended at one go.
-
-    `waits` are the ids of the nodes that wait, `waiting` the names of the functions in which they stand. Only a few operators
-    may be queued between; what is cold hardly ever runs.
-    """
-    if any(id(n) in waits for n in ast.walk(node) if n is not node):
-        return True
-    right_before = True
-    for earlier in _earlier(source, source.statement_of(node)):
-        inner = list(ast.walk(earlier))
-        if isinstance(earlier, ast.If):
-            leaves = isinstance(earlier.body[-1], _LEAVING) and not earlier.orelse
-            asked = list(ast.walk(earlier.test))
-            if any(id(n) in waits for n in ast.walk(_surely_asked(earlier.test))):
-                # `if start < least: return x`: whoever comes by has waited.
-                return leaves or not _queue_much(inner)
-            runs_rarely = leaves or (not earlier.orelse and is_cold(earlier.body[0]))
-            if _queue_much(asked if runs_rarely else inner):
-                return False
-            right_before = right_before and leaves
-            continue
-        if isinstance(earlier, (ast.For, ast.While)):
-            # Its last pass has waited.
-            return any(id(n) in waits for n in inner) and not _queue_much(inner)
-        if hasattr(earlier, "body"):
-            return False
-        if any(id(n) in waits for n in inner):
-            return True
-        called = [n for n in inner if isinstance(n, ast.Call)]
-        # A function that waits may queue more after that: what follows at once is looked over with it.
-        if right_before and any(last_name(n.func) in waiting and is_own(n.func) for n in called):
-            return True
-        if any(map(_solves, called)):
-            return True
-        if _queue_much(inner):
-            return False
-    return False
-
-
-def _earlier(source: SourceModule, statement: ast.AST) -> Iterator[ast.stmt | ast.expr]:
-    """What runs before a statement, the nearest first: the statements of its block, then the test of the `if` around, and so on."""
-    while True:
-        yield from reversed(source.before(statement))
-        around = next(source.ancestors(statement), None)
-        if not isinstance(around, ast.If):
-            return
-        yield _surely_asked(around.test)
-        statement = around
-
-
-def _surely_asked(test: ast.expr) -> ast.expr:
-    """What a test asks each time: the first of `a and b`."""
-    while isinstance(test, ast.BoolOp):
-        test = test.values[0]
-    return test
-
-
-# Functions of linear algebra that look on the host whether they came to an end.
-_SOLVING = frozenset({"svd", "eig", "eigh", "inv", "inverse", "solve", "cholesky"})
-
-
-def _solves(call: ast.Call) -> bool:
-    """`torch.linalg.inv(x)`, `torch.svd(x)`."""
-    owner = dotted(call.func.value) if isinstance(call.func, ast.Attribute) else None
-    return owner in ("torch", "torch.linalg", "linalg", "LA") and last_name(call.func) in _SOLVING
-
-
-_LEAVING = (ast.Return, ast.Continue, ast.Break, ast.Raise)
-
-
-def leads_to_wait(source: SourceModule, node: ast.AST, lasting: Collection[int]) -> bool:
-    """Whether a wait comes right before one that stays (`lasting`, by its id): without it, the host waits there as long."""
-    statement = source.statement_of(node)
-    for later in (statement, *source.after(statement)):
-        if hasattr(later, "body"):
-            return False
-        inner = list(ast.walk(later))
-        if any(id(n) in lasting and n is not node for n in inner):
-            return True
-        if later is not statement and _queue_much(inner):
-            return False
-    return False
-
-
-def _queue_much(nodes: Sequence[ast.AST]) -> bool:
-    """Whether one of some nodes calls what may be a module, or a function of the project."""
-    return any(isinstance(n, ast.Call) and _queues_much(n.func) for n in nodes)
-
-
-def is_own(function: ast.expr) -> bool:
-    """`self.lengths_of(...)`, `lengths_of(...)`: a function of the file or the class."""
-    match function:
-        case ast.Name() | ast.Attribute(value=ast.Name(id="self" | "cls")):
-            return True
-    return False
-
-
-# What processes do together takes as long as the slowest of them.
-_COLLECTIVE = regex(r"all_reduce|all_gather\w{0,20}|reduce_scatter\w{0,20}|all_to_all\w{0,20}|broadcast|barrier")
-
-
-def _queues_much(function: ast.expr) -> bool:
-    """Whether what is called may be a module, or a function of the project, or what processes do together."""
-    if _COLLECTIVE.fullmatch(last_name(function)):
-        return True
-    match function:
-        case ast.Name(id=name):
-            return name not in _BUILTIN
-        case ast.Attribute(value=ast.Name(id="self" | "cls")):
-            return True
-        case ast.Attribute(value=owner, attr=attr):
-            return ast.unparse(owner).startswith(("self.", "cls.")) and attr not in torch_knowledge().tensor_methods
-    return True

@@ -21,15 +21,10 @@ from devlint_rules.checkpoints.hopeless import (
 )
 from devlint_rules.checkpoints.origins import DOWNLOADS, is_own
 from devlint_rules.checkpoints.provided import is_provided_for, is_tried_again
-from devlint_rules.checkpoints.readers import (
-    fills_itself,
-    has_device,
-    is_of_pickled_wrapper,
-    is_of_wrapped,
-)
+from devlint_rules.checkpoints.readers import has_device
 from devlint_rules.checkpoints.refused import is_refused
 from devlint_rules.checkpoints.together import in_other_branches, loads_of_same, may_be_mended, stays_half_done
-from devlint_rules.checkpoints.unreached import is_of_no_call, is_of_no_program
+from devlint_rules.checkpoints.uncalled import is_of_no_call, is_of_no_program
 from devlint_rules.checkpoints.uses import (
     goes_into_load_state_dict,
     holds_arrays,
@@ -37,6 +32,7 @@ from devlint_rules.checkpoints.uses import (
     is_object_of_arrays,
     uses_of,
 )
+from devlint_rules.checkpoints.wrapped import fills_itself, is_of_pickled_wrapper, is_of_wrapped
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, PlacementModel, Unit
@@ -95,7 +91,8 @@ class LoadWithoutMapLocation(Rule):
     the function fails in any case, where a library's modules load what they hold in their own way (e3nn's), or where the file's name still has its placeholder (`"net_%d.pth"`). All loads of a function, a class or a program are mended, and the
     same load in other functions, or none is. A suggestion where a module itself is loaded, or the project writes an object beside
     the states (`{"args": args}` of a parser, an array of NumPy), and no `weights_only` is given: since PyTorch
-    2.6 such a load is refused, wherever it goes, unless the project says that it is for older releases.
+    2.6 such a load is refused, wherever it goes, unless the project says that it is for older releases. So it is for what is moved
+    itself (`torch.load(path).to(device)`): that is data mostly, which was written on the host.
 
     ## References
     - [torch.load](https://docs.pytorch.org/docs/stable/generated/torch.load.html)
@@ -192,7 +189,12 @@ class LoadWithoutMapLocation(Rule):
             if not fixed
             else Change(
                 f"add `{location}={where}`",
-                "display" if refused or (is_whole and may_be_refused(found)) else "safe" if straight else "unsafe",
+                "display"
+                # What is moved itself is data mostly, which the host wrote, or a module.
+                if refused or _is_moved_itself(found, facts) or (is_whole and may_be_refused(found))
+                else "safe"
+                if straight
+                else "unsafe",
                 edits=(
                     *(
                         facts.with_argument(load, f"{location}={where}")
@@ -230,18 +232,18 @@ def _ways_of(call: ast.AST, model: PlacementModel) -> set[str]:
     assert isinstance(call, ast.Call)
     path: ast.expr | None = call.args[0] if call.args else None
     scope, of_parameter = model.enclosing_scope(call), set[str]()
+    statement = model.source.statement_of(call)
     if isinstance(path, ast.Name):
         is_given = not isinstance(scope, ast.Module) and any(
             a.arg == path.id for a in model.source.function_at(scope).parameters
         )
-        if is_given and isinstance(next(model.ancestors(call), None), ast.Assign):
-            of_parameter = {ast.dump(model.source.statement_of(call))}
+        if is_given and isinstance(next(model.ancestors(call), None), (ast.Assign, ast.Call)):
+            of_parameter = {ast.dump(statement)}
         given = model.assigned_values(path)
         path = given[0] if len(given) == 1 else None
     is_named = path is not None and any(
         isinstance(n, ast.Constant) and isinstance(n.value, str) for n in ast.walk(path)
     )
-    statement = model.source.statement_of(call)
     after = next(iter(model.source.after(statement)), None)
     found = {ast.dump(path)} if path is not None and is_named else set()
     return found | of_parameter | ({ast.dump(statement) + ast.dump(after)} if after is not None else set())
@@ -267,6 +269,14 @@ def _moved_at_once(found: ast.Call, facts: Facts) -> ast.Call | None:
         ):
             return call if func is attribute and last_name(device) == "device" else None
     return None
+
+
+def _is_moved_itself(found: ast.Call, facts: Facts) -> bool:
+    """`torch.load(path).to(device)`, `torch.load(path).cuda()`: a tensor or a module, and no dict of states."""
+    match next(facts.model.ancestors(found), None):
+        case ast.Attribute(attr="to" | "cuda"):
+            return True
+    return False
 
 
 def _without(moving: ast.Call | None, facts: Facts) -> list[Edit]:

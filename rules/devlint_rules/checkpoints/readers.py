@@ -11,7 +11,7 @@ from devlint.facts import last_name, own_nodes, walk
 from devlint.knowledge.cuda import raising
 from devlint.lazy import regex
 from devlint_rules.checkpoints.published import is_of_base, is_published, lies_at_one_place
-from devlint_rules.checkpoints.unreached import is_named_once
+from devlint_rules.checkpoints.uncalled import is_nobodys
 from devlint_rules.guards import moves_on_each_way
 
 if TYPE_CHECKING:
@@ -48,107 +48,6 @@ def has_device(call: ast.Call, facts: Facts) -> bool:
     if _is_told_by_trainer(facts.model, call):
         return True
     return _is_met(facts.model, call, _needs_accelerator) or _is_met(facts.model, call, _has_just_trained)
-
-
-# What speaks of a choice of devices, or of several processes.
-_OF_PLACES = regex(r"(?i)\bdevices?\b|is_available|no_?cuda|use_?cuda|gpus?\b|\brank\b|local_rank|distributed")
-
-
-def fills_itself(call: ast.Call, facts: Facts) -> bool:
-    """Whether a model's own method fills it, and says nothing of devices: its weights were made ready for everybody."""
-    scope = facts.model.enclosing_scope(call)
-    if isinstance(scope, ast.Module) or not any(map(_fills_itself, own_nodes(scope))):
-        return False
-    return _OF_PLACES.search(facts.model.source.text_of(scope)) is None
-
-
-def _fills_itself(node: ast.AST) -> bool:
-    """`self.load_state_dict(...)`, `self.state_dict()`"""
-    match node:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr="load_state_dict" | "state_dict")):
-            return True
-    return False
-
-
-def is_of_wrapped(call: ast.Call, facts: Facts) -> bool:
-    """Whether a model is wrapped where there is an accelerator, and bare where there is none, in a project that never looks at its keys.
-
-    Then what was written with one can't be loaded without: every key begins with `module.`. Or it is loaded into what is in the
-    wrapper (`model.module.load_state_dict(...)`), which a bare model hasn't got.
-    """
-    texts = facts.model.source.without_comments
-    if _is_of_own_wrapped(call, facts) or _fills_inside_of_wrapper(call, facts):
-        return True
-    if re.search(_UNWRAPPED, texts) is not None or facts.model.texts_match(_UNWRAPPED, elsewhere=True):
-        return False
-    return re.search(_WRAPPED, texts) is not None or facts.model.texts_match(_WRAPPED, elsewhere=True)
-
-
-def _is_of_own_wrapped(call: ast.Call, facts: Facts) -> bool:
-    """Whether a script loads into what it has just wrapped so, and writes the keys of that itself: `{"net": net.state_dict()}`."""
-    texts = facts.model.source.without_comments
-    wrapped = re.search(_WRAPPED, texts)
-    if wrapped is None or re.search(_UNWRAPPED, texts) is not None:
-        return False
-    name = re.escape(wrapped["name"])
-    before = facts.text.text.count("\n", 0, facts.text.text.find(wrapped[0])) < call.lineno
-    loaded = re.search(rf"\b{name}\.load_state_dict\(\w+\[", texts) is not None
-    return before and loaded and re.search(rf"[:(] ?{name}\.state_dict\(\)", texts) is not None
-
-
-def _fills_inside_of_wrapper(call: ast.Call, facts: Facts) -> bool:
-    """Whether what is loaded into is inside of what an `if` about accelerators wraps, and nothing asks there whether it did."""
-    wrapped = re.search(_WRAPPED, facts.model.source.without_comments)
-    if wrapped is None:
-        return False
-    inside = f"{wrapped['name']}.module.load_state_dict"
-    fills = [
-        n
-        for n in own_nodes(facts.model.enclosing_scope(call))
-        if isinstance(n, ast.Call) and ast.unparse(n.func) == inside
-    ]
-    tests = (p.test for n in fills for p in facts.model.ancestors(n) if isinstance(p, (ast.If, ast.IfExp)))
-    return bool(fills) and not any(_ASKS_FOR_WRAPPER.search(ast.unparse(test)) for test in tests)
-
-
-_ASKS_FOR_WRAPPER = regex(r"(?i)cuda|gpu|devices?\b|module|attr|instance|parallel|distributed|ddp")
-
-
-def is_of_pickled_wrapper(call: ast.Call, facts: Facts) -> bool:
-    """Whether a file holds models themselves, in a project that wraps them: a DataParallel keeps the devices that it was made with."""
-    scope = facts.model.enclosing_scope(call)
-    statement = facts.model.source.statement_of(call)
-    match statement:
-        case ast.Assign(targets=[ast.Name(id=name)]):
-            taken = any(_is_model_of(node, name) for node in own_nodes(scope))
-            return taken and (
-                _WRAPPING.search(facts.text.text) is not None
-                or facts.model.texts_match(_WRAPPING.pattern, elsewhere=True)
-            )
-    return False
-
-
-def _is_model_of(node: ast.AST, name: str) -> bool:
-    """`model = checkpoint["model"]`, which isn't unwrapped."""
-    match node:
-        case ast.Assign(
-            targets=[ast.Name(id="model" | "net" | "network")],
-            value=ast.Subscript(value=ast.Name(id=owner), slice=ast.Constant(value="model" | "net" | "network")),
-        ):
-            return owner == name
-    return False
-
-
-_WRAPPING = regex(r"\bDataParallel\(")
-
-
-# `if use_cuda:` and in its block `model = nn.DataParallel(model)`; how many accelerators there are is another question.
-_WRAPPED = (
-    r"(?m)^([ \t]*)if (?:torch\.cuda\.device_count\(\) ?(?:>= ?1|> ?0)"
-    r"|(?![^\n]*(?:count|[<>]|num_|n_gpu|ngpu|len\())[^\n]*(?:cuda|gpu|device)[^\n]*):[ \t]*\n"
-    r"(?:\1[ \t]+[^\n]*\n){0,6}?\1[ \t]+(?P<name>[\w.]+) ?= ?(?:torch\.)?(?:nn\.)?DataParallel\("
-)
-_UNWRAPPED = r"['\"]module\.|\.module\.(?:load_)?state_dict|(?:get|has)attr\([^()\n]*['\"]module|\[7:\]|\.module if |['\"]module['\"] in"
 
 
 def _is_one_of_many(text: str) -> bool:
@@ -257,18 +156,8 @@ def _is_met(model: PlacementModel, node: ast.AST, asked: Asked, depth: int = 0) 
         return False
     calls = model.calls_in_sight(scope)
     # What nothing calls itself calls nothing.
-    used = [(file, call) for file, call in calls if not _is_nobodys(file, call)] or calls
+    used = [(file, call) for file, call in calls if not is_nobodys(file, call)] or calls
     return bool(used) and all(_is_met(file, call, asked, depth + 1) for file, call in used)
-
-
-def _is_nobodys(model: PlacementModel, call: ast.Call) -> bool:
-    """Whether nothing leads to the function that a call stands in, or nothing says its name, also where files lie loose."""
-    scope = model.enclosing_scope(call)
-    if model.is_unused(call):
-        return True
-    if not isinstance(scope, ast.FunctionDef) or scope not in model.source.tree.body:
-        return False
-    return is_named_once(scope, model)
 
 
 def _needs_accelerator(model: PlacementModel, node: ast.AST) -> bool:

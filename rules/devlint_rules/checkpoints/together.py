@@ -15,7 +15,7 @@ from devlint_rules.checkpoints.origins import is_cache, is_own
 from devlint_rules.checkpoints.provided import is_given_up, is_provided_for, is_tried_again
 from devlint_rules.checkpoints.published import is_of_base
 from devlint_rules.checkpoints.readers import has_device
-from devlint_rules.checkpoints.unreached import is_of_no_call
+from devlint_rules.checkpoints.uncalled import is_of_no_call
 from devlint_rules.checkpoints.uses import goes_into_load_state_dict, holds_arrays, is_host_data, uses_of
 
 if TYPE_CHECKING:
@@ -33,7 +33,10 @@ def stays_half_done(found: ast.Call, facts: Facts) -> bool:
 
 
 def _is_told_by_caller(found: ast.Call, facts: Facts) -> bool:
-    """Whether another load of the function asks whoever calls it where to, who may leave that out: `map_location=map_location`, which is None by default."""
+    """Whether another load of the function asks whoever calls it where to, who may leave that out: `map_location=map_location`, which is None by default.
+
+    Or it says `map_location=None` itself, which is no place.
+    """
     scope = facts.model.enclosing_scope(found)
     if isinstance(scope, ast.Module):
         return False
@@ -42,9 +45,7 @@ def _is_told_by_caller(found: ast.Call, facts: Facts) -> bool:
     return any(
         isinstance(n, ast.Call)
         and ast.dump(n.func) == ast.dump(found.func)
-        and any(
-            k.arg == "map_location" and isinstance(k.value, ast.Name) and k.value.id in optional for k in n.keywords
-        )
+        and any(k.arg == "map_location" and ast.unparse(k.value) in {"None", *optional} for k in n.keywords)
         for n in own_nodes(scope)
     )
 

@@ -26,6 +26,7 @@ from devlint.facts import (
 from devlint.findings import Note, Safety
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.moves.dtypes import casts_to_own_type
 
 if TYPE_CHECKING:
     from devlint.facts import PlacementModel, Unit
@@ -64,7 +65,7 @@ class DiscardedMove(Rule):
     ```
 
     ## Fix safety
-    Safe: the result is assigned to what was moved, when that is a name, an attribute or a subscript, and isn't there already.
+    Safe: the result is assigned to what was moved, when that is a name, an attribute or a subscript, and isn't there, or of that type, already.
     Unsafe where only the use of it tells that it is a tensor, as for the parts of a batch: it may be meant to stay.
     Not offered for what goes to the host and isn't read there, for what is only collected in a list, or where arrays are made without a copy to the host: that works as
     long as the result is dropped.
@@ -110,6 +111,7 @@ class DiscardedMove(Rule):
         subject = facts.name_of(_root(moved))
         needless = (
             _is_there_already(call, moved, facts)
+            or casts_to_own_type(facts.node(call), facts)
             or _is_wanted_on_host(call, moved, facts)
             or _is_given_back(call, moved, facts)
             or _is_shown(moved, facts)
@@ -128,6 +130,7 @@ class DiscardedMove(Rule):
             minor=_is_shown(moved, facts)
             or (_is_there_already(call, moved, facts) and not _goes_by_itself(call, moved))
             or _changes_nothing(call, moved, facts)
+            or casts_to_own_type(facts.node(call), facts)
             or _is_computed_there(call, moved, facts.notes(drop.trail), facts)
             or (drop.likely and is_test_file(Path(facts.path))),
         )

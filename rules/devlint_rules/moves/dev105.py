@@ -5,16 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from devlint.facts import HOST, access_path, calls_in, is_test_file, last_name, own_nodes, place_of_device, walk
+from devlint.facts import HOST, calls_in, is_test_file, own_nodes, place_of_device, walk
 from devlint.findings import Edit, Safety, Span
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.beside import differs_by_move_alone, is_never_read
 from devlint_rules.moves import factories
+from devlint_rules.moves.partners import device_of_partners, is_beside_a_failure
 from devlint_rules.moves.small import is_small
 from devlint_rules.moves.twins import moves_like
 
@@ -67,8 +67,8 @@ class CreatedThenMoved(Rule):
     (`linspace`, `logspace`, windows, `arange` with fractions), whose last bit may differ; and with `requires_grad`, where the
     tensor becomes a leaf. A suggestion where the device would be spelt out (`device="cuda"`) in a module's method, or in a function
     that moves nothing else so: that of an input is the better name. Not offered for random ones, which would draw from the device's own generator, and where the
-    tensor is as large as another one of which nobody knows where it is, where another branch says the same without the move, and for
-    what nothing reads. What a function moves so is all mended, with what is spelt alike elsewhere in the file, or none of it is.
+    tensor is as large as another one of which nobody knows where it is, where another branch says the same without the move, where
+    the function fails there anyway (it meets what stays on the host), and for what nothing reads. What a function moves so is all mended, with what is spelt alike elsewhere in the file, or none of it is.
 
     ## References
     - [Performance Tuning Guide: create tensors directly on the target device](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html)
@@ -300,7 +300,7 @@ def _made_there(
     if factories.may_be_none(moving, facts) or _is_made_of_none(making, facts):
         return None
     others = [pair for pair in factories.alike(making, moving, facts) if pair[0] is not making]
-    if differs_by_move_alone(moving, facts) or _is_spoken_of(facts):
+    if differs_by_move_alone(moving, facts) or _is_spoken_of(facts) or is_beside_a_failure(moving, facts):
         return None
     if is_never_read(facts.statement, facts) and all(
         is_never_read(facts.model.source.statement_of(other), facts) for other, _ in others
@@ -316,7 +316,7 @@ def _made_there(
         return None
     if between <= factories.SHAPING and (by_tensor := _made_by_tensor(node, made, name, move, facts)) is not None:
         return by_tensor
-    device = sized_by or _of_partners(moving, others, facts) or factories.code_of(move.device)
+    device = sized_by or device_of_partners(moving, others, facts) or factories.code_of(move.device)
     arguments = [f"device={device}"]
     if move.rest and not between and factories.takes_type(name, made, move, facts):
         arguments.insert(0, f"dtype={factories.code_of(move.rest[0].value)}")
@@ -406,34 +406,6 @@ def _moves_there(call: ast.Call) -> bool:
 _SPELT_OUT = regex(r"['\"](?:cuda|xpu|hpu|npu)(?::\d+)?['\"]")
 
 
-def _of_partners(moving: ast.Call, others: list[tuple[ast.Call, ast.Call]], facts: Facts) -> str:
-    """`x.device`, for what is moved by `.cuda()` and joined with `x` right there: `torch.cat([x, torch.zeros(n).cuda()])`; "" else.
-
-    Where others are moved with the same words and joined with nothing, these words say it for all.
-    """
-    partners = [_partner(move, facts) for move in (moving, *(outer for _, outer in others))]
-    return f"{partners[0]}.device" if all(partners) else ""
-
-
-# They join what is at one place.
-_JOINING = frozenset({"cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack"})
-
-
-def _partner(moving: ast.Call, facts: Facts) -> str:
-    """The first tensor that is joined with what a call without a device moves, going by its path; "" where there is none."""
-    match [*islice(facts.model.ancestors(moving), 2)]:
-        case [ast.List(elts=parts) | ast.Tuple(elts=parts), ast.Call(func=func, args=[joined, *_])] if (
-            last_name(func) in _JOINING and isinstance(joined, (ast.List, ast.Tuple)) and joined.elts == parts
-        ):
-            pass
-        case _:
-            return ""
-    if moving.args or moving.keywords or not isinstance(moving.func, ast.Attribute) or moving.func.attr != "cuda":
-        return ""
-    paths = (part for part in parts if isinstance(part, (ast.Name, ast.Attribute)) and access_path(part))
-    return next((facts.code_of(part).removesuffix(".data") for part in paths), "")
-
-
 # Factories that have a sister which takes size, type and place from a tensor, and what they are told beside the size.
 _WITH_SISTERS = {"torch.zeros": 0, "torch.ones": 0, "torch.empty": 0, "torch.full": 1}
 
@@ -472,7 +444,9 @@ def _made_by_tensor(node: cst.Call, made: cst.Call, name: str, move: factories.M
     gone = facts.without_method(moving) if name in _OF_TENSORS and is_like and not making.keywords else None
     if gone is None or _leaves_short_chain(making, moving, facts) or _OTHER_LAYOUTS.search(facts.text.text):
         return None
-    edits = (*_on_one_line(making, facts), facts.replaced(making.func, f"{owner}.{_OF_TENSORS[name]}"), gone)
+    like = _as_like(making, name, [f"dtype={owner}.dtype", f"device={owner}.device"], facts)
+    new = (*_on_one_line(making, facts), facts.replaced(making.func, f"{owner}.{_OF_TENSORS[name]}"))
+    edits = (like, gone) if like is not None else (*new, gone)
     return Change("make it on the device", "safe", edits=_in_sister_methods(edits, facts))
 
 

@@ -405,9 +405,9 @@ def cast_around(making: ast.Call, moving: ast.Call, name: str, facts: Facts) -> 
         case ast.Call(func=ast.Attribute(value=value, attr=cast), args=[], keywords=[]) if cast in _CASTS:
             is_next = value in (making, moving)
         case ast.Call(
-            func=ast.Attribute(value=value, attr="to"), args=[ast.Attribute(attr="dtype") as told], keywords=[]
+            func=ast.Attribute(value=value, attr="to" | "type"), args=[ast.Attribute(attr="dtype") as told], keywords=[]
         ):
-            # `.to(device).to(x.dtype)`
+            # `.to(device).to(x.dtype)`, `.to(device).type(x.dtype)`
             fits = name in _TYPED and value in (making, moving)
             return (outer, ast.unparse(told)) if fits else None
         case _:

@@ -1,4 +1,4 @@
-"""Loads that nothing comes by: in a file of code, a function or a branch that no program leads to."""
+"""Loads that nothing runs: of a file that no program names, of a method that nothing calls."""
 
 from __future__ import annotations
 
@@ -30,8 +30,6 @@ def is_of_no_program(call: ast.Call, facts: Facts) -> bool:
 
 
 _DEFINING = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign)
-
-
 _PROGRAM = r"__name__ == ['\"]__main__['\"]"
 
 
@@ -43,7 +41,7 @@ def is_of_no_call(call: ast.Call, facts: Facts) -> bool:
     """
     scope = facts.model.enclosing_scope(call)
     if isinstance(scope, ast.FunctionDef) and scope in facts.model.source.tree.body:
-        if _is_program(facts) and is_named_once(scope, facts.model):
+        if _is_program(facts) and _is_named_once(scope, facts.model):
             return True
         return _is_of_programs_alone(facts.model) and _is_called_by_nobody(scope, facts.model)
     around = next(facts.model.ancestors(scope), None)
@@ -81,7 +79,17 @@ def _is_text(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
-def is_named_once(function: ast.FunctionDef, model: PlacementModel) -> bool:
+def is_nobodys(model: PlacementModel, call: ast.Call) -> bool:
+    """Whether nothing leads to the function that a call stands in, or nothing says its name, also where files lie loose."""
+    scope = model.enclosing_scope(call)
+    if model.is_unused(call):
+        return True
+    if not isinstance(scope, ast.FunctionDef) or scope not in model.source.tree.body:
+        return False
+    return _is_named_once(scope, model)
+
+
+def _is_named_once(function: ast.FunctionDef, model: PlacementModel) -> bool:
     """Whether nothing says the name of a function but its own definition."""
     named = rf"\b{re.escape(function.name)}\b"
     return len(re.findall(named, model.source.without_comments)) == 1 and not model.texts_match(named, elsewhere=True)

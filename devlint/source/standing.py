@@ -1,0 +1,189 @@
+"""Where the names that a project defines stand: its files, and which of them say a word."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from devlint.disk import digest_of
+from devlint.patterns import USUAL_EXCLUDES
+from devlint.regexes import regex
+from devlint.source.roots import PAGES, TERMS, ImportRoots
+from devlint.source.texts import Texts
+
+# A project with more files than these is too large to tell.
+MAX_FILES = 8_000
+# The name of a method that stands in more files than these tells nobody who calls it; that of a class or a function is
+# taken to be used by one of them.
+MAX_MENTIONING = 12
+# So many files are kept of each name: of several functions of one name, those who import one use it.
+MAX_KEPT = 64
+# A project's folder is looked for so far above the folder that its packages stand in.
+MAX_ABOVE = 8
+
+_RELEASING = ("pyproject.toml", "setup.py", "setup.cfg")
+_MARKS = (*_RELEASING, "requirements.txt")
+_TEXTS = (".py", ".ipynb", ".md", ".rst", ".toml", ".cfg", ".ini", ".yaml", ".yml", ".json", ".sh")
+# Larger texts than these that are no code hold data.
+MAX_DATA_BYTES = 200_000
+
+_WORDS = bytes(c if (chr(c).isalnum() and c < 128) or c == ord("_") else ord(" ") for c in range(256))
+# So many names are looked for one by one: an index of all of them takes as long.
+_FEW = 32
+_WORD = regex(rb"\w+")
+_DEFINING = rb"^[ \t]*(?:async[ \t]+)?(?:def|class)[ \t]+%s\b"
+_DEFINED = regex(_DEFINING % rb"(\w+)", re.MULTILINE)
+
+# By name, the files.
+Standing = dict[bytes, list[Path]]
+
+
+def _stands_on_line(pattern: re.Pattern[bytes], word: bytes, raw: bytes) -> bool:
+    """Whether an expression matches a line from its beginning, which has a word in it."""
+    at = raw.find(word)
+    while at >= 0:
+        if pattern.match(raw[raw.rfind(b"\n", 0, at) + 1 : at + len(word) + 1]):
+            return True
+        at = raw.find(word, at + 1)
+    return False
+
+
+class Names:
+    """The files of projects, and where the names stand that they define."""
+
+    def __init__(self, roots: ImportRoots, texts: Texts) -> None:
+        self._roots = roots
+        self._texts = texts
+        # By project folder: its files, and the files in which each name stands that the project defines.
+        self._files: dict[Path, dict[Path, None]] = {}
+        # Those whose texts were all looked through.
+        self._searched: set[Path] = set()
+        self._looked_for: dict[Path, dict[bytes, tuple[list[Path], list[Path]]]] = {}
+        self._index: dict[Path, tuple[Standing, Standing]] = {}
+        self._bases: dict[Path, str] = {}
+
+    def text(self, file: Path) -> str:
+        """What a file says; nothing where it can't be read."""
+        return self._roots.files.read_quietly(file).decode("utf-8", "replace")
+
+    def basis(self, path: Path) -> str:
+        """What stands for all texts that an answer hangs on."""
+        project = self.project_of(path.resolve())
+        if project is None:
+            return "none"
+        if project not in self._bases:
+            spelt = (f"{file}\0{self._roots.files.digest(file)}" for file in self.listed(project))
+            self._bases[project] = digest_of("\0".join(spelt).encode("utf-8", "surrogateescape"))
+        return self._bases[project]
+
+    def project_of(self, path: Path) -> Path | None:
+        """The folder of the project that a file is a part of; None for loose files."""
+        root, package = self._roots.name_of(path)
+        above = [root, *root.parents][: MAX_ABOVE + 1]
+        marked = next((f for f in above if self.has_one(f, _MARKS)), None)
+        # A page and terms alone may also lie in what was copied into a project: that in which it stands is meant.
+        marked = marked or next((f for f in reversed(above) if self.is_published(f)), None)
+        return marked or (root if "." in package else None)
+
+    def listed(self, project: Path) -> dict[Path, None]:
+        """The texts of a project; none where there are too many of them."""
+        if project not in self._files:
+            found: list[Path] = []
+            for seen, (where, folders, names) in enumerate(os.walk(project)):
+                # What is hidden is for tools, devlint's own baseline among them: a branch called `main` calls no function.
+                folders[:] = sorted(f for f in folders if f not in USUAL_EXCLUDES and not f.startswith("."))
+                texts = (Path(where, name) for name in sorted(names) if name.endswith(_TEXTS) and name[0] != ".")
+                found += [path for path in texts if path.suffix == ".py" or _is_small(path)]
+                if len(found) > MAX_FILES or seen > MAX_FILES:
+                    found = []
+                    break
+            self._files[project] = dict.fromkeys(found)
+        return self._files[project]
+
+    def _indexed(self, project: Path) -> tuple[Standing, Standing]:
+        """The files in which each name stands that the project defines, and those that define it."""
+        if project not in self._index:
+            standing: Standing = {}
+            defining: Standing = {}
+            for path in self.listed(project):
+                raw = self._roots.files.read_quietly(path)
+                for word in set(raw.translate(_WORDS).split()):
+                    _add(standing, word, path)
+                if path.suffix == ".py":
+                    for word in set(_DEFINED.findall(raw)):
+                        _add(defining, word, path)
+            self._index[project] = {word: standing[word] for word in defining}, defining
+        return self._index[project]
+
+    def _standing(self, name: str, project: Path) -> tuple[list[Path], list[Path]]:
+        """The files in which a name stands, if the project defines it, and those that define it."""
+        word = name.encode()
+        known = self._looked_for.setdefault(project, {})
+        if word not in known and len(known) < _FEW and project not in self._index and self._is_kept(project):
+            known[word] = self._look_for(word, project)
+        if word in known:
+            return known[word]
+        standing, defining = self._indexed(project)
+        return standing.get(word, []), defining.get(word, [])
+
+    def _is_kept(self, project: Path) -> bool:
+        """Whether a project's texts are at hand once they were searched: a large one's are too many to be kept."""
+        return project not in self._searched or self._texts.keeps(self.listed(project))
+
+    def _look_for(self, word: bytes, project: Path) -> tuple[list[Path], list[Path]]:
+        """The same, of a name that nothing is known of: what an index of all names would tell."""
+        if not _WORD.fullmatch(word):
+            return [], []
+        listed = self.listed(project)
+        holding, definition = self._texts.standing(word, project, listed), re.compile(_DEFINING % word)
+        if holding is None:
+            self._searched.add(project)
+            whole = re.compile(rb"\b%s\b" % word)
+            texts = ((path, self._texts.kept(path)) for path in listed)
+            holding = [path for path, raw in texts if word in raw and whole.search(raw)]
+        self._texts.note_standing(word, project, listed, holding)
+        code = (path for path in holding if path.suffix == ".py")
+        defining = [path for path in code if _stands_on_line(definition, word, self._texts.kept(path))]
+        standing = holding if defining else []
+        # An index keeps no more of them.
+        return standing[: MAX_KEPT + 1], defining[: MAX_KEPT + 1]
+
+    def mentioning(self, name: str, project: Path, most: int = MAX_MENTIONING) -> list[Path] | None:
+        """The files in which a name stands; None where these are many."""
+        found, _ = self._standing(name, project)
+        return None if len(found) > most else found
+
+    def defining(self, name: str, project: Path) -> list[Path]:
+        """The files that define a name."""
+        return self._standing(name, project)[1]
+
+    def is_marked(self, folder: Path) -> bool:
+        """Whether a folder is the top of a project, by what lies in it."""
+        return self.has_one(folder, _MARKS) or self.is_published(folder)
+
+    def may_be_installed(self, project: Path) -> bool:
+        """Whether others may install a project: nobody imports anything of programs that lie in a repository as they are."""
+        return self.has_one(project, _RELEASING) or not self.is_marked(project)
+
+    def is_published(self, folder: Path) -> bool:
+        """Whether a folder has a page and terms, as repositories have on top."""
+        return self.has_one(folder, (*PAGES, "README.txt")) and self.has_one(folder, TERMS)
+
+    def has_one(self, folder: Path, names: tuple[str, ...]) -> bool:
+        """Whether one of some files lies in a folder."""
+        return any(self._roots.files.is_file(folder / name) for name in names)
+
+
+def _is_small(path: Path) -> bool:
+    """Whether a text is small enough to be no data."""
+    try:
+        return path.stat().st_size <= MAX_DATA_BYTES
+    except OSError:
+        return False
+
+
+def _add(table: Standing, word: bytes, path: Path) -> None:
+    found = table.setdefault(word, [])
+    if len(found) <= MAX_KEPT:
+        found.append(path)
