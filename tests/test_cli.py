@@ -695,7 +695,7 @@ def test_rules_can_be_read_by_programs():
     assert len(rules) == len(devlint("rules").stdout.splitlines()) - 1
     moved, optional = rules["DEV105"], rules["DEV702"]
     assert moved["name"] == "created-then-moved"
-    assert (moved["severity"], moved["default"], moved["fixes"]) == ("warning", True, ["safe", "unsafe"])
+    assert (moved["severity"], moved["default"], moved["fixes"]) == ("warning", True, ["safe", "unsafe", "display"])
     assert (optional["default"], rules["DEV106"]["fixes"]) == (False, [])
     assert moved["page"] == devlint("rule", "DEV105").stdout
     assert moved["url"].endswith("/rules/DEV105/")
