@@ -251,7 +251,7 @@ class UnreadableFile(MetaRule):
 
 
 class UnusedSuppression(MetaRule):
-    """A suppression that suppresses nothing.
+    """A suppression comment that suppresses nothing.
 
     ## What it does
     Reports `# noqa: DEV...` and `# devlint: ignore[DEV...]` comments where no such finding is. A bare `# noqa` may be
@@ -271,7 +271,7 @@ class UnusedSuppression(MetaRule):
 
 
 class UnknownCode(MetaRule):
-    """A suppression that names an unknown code, or is misspelt.
+    """A suppression comment that names an unknown code, or is misspelt.
 
     ## What it does
     Reports a code in a suppression comment that no installed rule has, and a comment that was meant for a suppression and is
@@ -287,7 +287,7 @@ class UnknownCode(MetaRule):
 
 
 class WithheldFix(MetaRule):
-    """A fix that was withheld because its result didn't check.
+    """A fix that was withheld because its result failed a check.
 
     ## What it does
     With `--fix`, each changed file is checked and linted again. A fix whose result doesn't parse, leaves a name unbound,

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class LoadWithoutMapLocation(Rule):
-    """A checkpoint that loads only on a machine like the one that wrote it.
+    """A checkpoint loaded without `map_location`, which needs a device like the one that it was saved from.
 
     ## What it does
     Flags `torch.load`, `torch.hub.load_state_dict_from_url` and `torch.utils.model_zoo.load_url` without `map_location`,

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 class WrappedStateDict(Rule):
-    """A checkpoint whose keys all start with `module.`.
+    """A checkpoint saved from a parallel wrapper, whose keys all start with `module.`.
 
     ## What it does
-    Flags the `state_dict()` of a `DataParallel` or `DistributedDataParallel` object that goes into `torch.save`: as it
-    is, as a part of a dict, through a variable or through a function that saves it. A project that loads into a wrapper
-    again, hands one to a function that loads, or takes `module.` off the keys anywhere, knows what it does and is left
-    alone. Where the model is wrapped on some paths only, the finding is `likely`.
+    Flags the `state_dict()` of a `DataParallel` or `DistributedDataParallel` object that goes into `torch.save`: directly,
+    as a part of a dict, through a variable or through a function that saves it. Projects are left alone that load into a wrapper
+    again, pass one to a function that loads, or remove `module.` from the keys anywhere. If the model is wrapped on some paths
+    only, the finding is `likely`.
 
     ## Why is this bad
-    The wrapper holds the model as its `module`, and each key says so. The file doesn't load into the bare model, as one
-    has it in a test, a demo or an export: `Missing key(s) in state_dict: "fc.weight" ... Unexpected key(s):
+    The wrapper holds the model as its `module`, and each key says so. The file doesn't load into a bare model, such as
+    in a test, a demo or an export: `Missing key(s) in state_dict: "fc.weight" ... Unexpected key(s):
     "module.fc.weight"`. With `strict=False` it loads nothing, and says nothing.
 
     ## Example
@@ -52,9 +52,9 @@ class WrappedStateDict(Rule):
     ```
 
     ## Fix safety
-    Unsafe: no code of the project loads the file into a wrapper, but checkpoints that were written before keep their keys. A
-    suggestion where nothing of the project loads any: whoever does it elsewhere may have wrapped the model. Not
-    offered where another file of the project loads some, since a wrapper may be what it loads into.
+    Unsafe: no code of the project loads the file into a wrapper, but older checkpoints keep their keys. A suggestion if nothing in
+    the project loads checkpoints: the code that does so elsewhere may have wrapped the model. Not
+    offered if another file of the project loads checkpoints, since it may load them into a wrapper.
 
     ## References
     - [Saving torch.nn.DataParallel models](https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html)

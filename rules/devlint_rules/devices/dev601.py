@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LateVisibleDevices(Rule):
-    """Visible devices that are set after CUDA was used.
+    """`CUDA_VISIBLE_DEVICES`, or its like, set after CUDA was used.
 
     ## What it does
     Flags `os.environ["CUDA_VISIBLE_DEVICES"] = ...`, and the same for other vendors' variables, where the process has

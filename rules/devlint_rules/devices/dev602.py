@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class VisibleDevicesValue(Rule):
-    """Visible devices that are set by a wrong name, or to a wrong value.
+    """`CUDA_VISIBLE_DEVICES`, or its like, misspelt or set to a value that doesn't work.
 
     ## What it does
     Flags accesses to `os.environ` under a misspelt name (`CUDA_VISIBLE_DEVICE`), values of `CUDA_VISIBLE_DEVICES` and

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class HardCodedDevice(Rule):
-    """An accelerator that is taken for granted.
+    """An accelerator used without asking whether there is one.
 
     ## What it does
     Flags `.cuda()`, and `"cuda"`, `"xpu"`, `"mps"` where torch takes a device, that no check of availability stands

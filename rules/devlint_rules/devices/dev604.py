@@ -36,7 +36,7 @@ _HOST_TYPE = regex(rf"torch\.({'|'.join(DTYPES)})")
 
 
 class LegacyCudaType(Rule):
-    """A tensor type of another age that carries a device in its name.
+    """A legacy tensor type with a device in its name, such as `torch.cuda.FloatTensor`.
 
     ## What it does
     Flags `torch.cuda.FloatTensor` and its like, `x.type("torch.cuda.FloatTensor")`, and

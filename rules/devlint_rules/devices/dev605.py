@@ -19,7 +19,7 @@ _NAME = r"(?:cpu|cuda|gpu|mps|xpu|hpu|npu|meta)\d*"
 
 
 class UnquotedDevice(Rule):
-    """A device's name without quotes.
+    """A device's name without quotes, such as `.to(cuda)`.
 
     ## What it does
     Flags `torch.device(cuda)`, `x.to(cpu)`, `device=cuda` and `device = cuda if ... else cpu` where nothing binds the

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DeviceComparison(Rule):
-    """A device compared with something that it never equals.
+    """A device compared with something that it never equals, such as `x.device == "cuda"`.
 
     ## What it does
     Flags `==`, `!=` and `in` between a `torch.device` and strings (`t.device == "cuda"`), between a tensor's device

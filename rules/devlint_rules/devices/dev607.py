@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ModuleHasNoDevice(Rule):
-    """The device of a module, which has none.
+    """`.device` of a module, which has no such attribute.
 
     ## What it does
     Flags `.device` on a module of `torch.nn`, of `torchvision.models`, or of a class of your own that neither has

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class CudaInWorker(Rule):
-    """An accelerator used in the worker processes of a loader.
+    """An accelerator used in the worker processes of a `DataLoader`.
 
     ## What it does
     Flags what moves tensors to an accelerator, or makes them there, in a dataset's `__getitem__`, a `collate_fn` or a

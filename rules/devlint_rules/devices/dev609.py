@@ -28,7 +28,7 @@ _TAKES_VALUES = frozenset(
 
 
 class MissingCall(Rule):
-    """A function that is named where it should be called.
+    """A function that is named but not called, such as `torch.cuda.is_available`.
 
     ## What it does
     Flags `torch.cuda.is_available`, `device_count`, `synchronize` and their like, and the `.cuda`, `.cpu` and their

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class InvalidDeviceString(Rule):
-    """A string that torch takes for no device.
+    """A string that isn't a device, such as `"gpu"` or `"cuda: 0"`.
 
     ## What it does
     Flags `"gpu"`, `"CUDA"`, `"cuda: 0"`, `"cuda0"`, `"cuda:0,1"` and their like where torch takes a device: in

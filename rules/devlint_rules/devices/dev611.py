@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class LegacyConstructorDevice(Rule):
-    """A legacy constructor asked for another device than its type's.
+    """A legacy constructor given another device than that of its type.
 
     ## What it does
     Flags `torch.LongTensor(..., device=...)`, `torch.Tensor(..., device=...)` and the others of their age where the device
     is an accelerator, or where some tensor is. A device that is the host alone is left alone.
 
-    The rule is a preview: it is selected by its code.
+    This rule is new, and opt-in: select it by its code.
 
     ## Why is this bad
     Each of these types has its device in its name, the host, and takes no other: `RuntimeError: legacy constructor expects

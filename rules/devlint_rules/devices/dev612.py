@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ChosenDeviceIgnored(Rule):
-    """A device was chosen, and another one is used.
+    """A device was chosen, but another one is used.
 
     ## What it does
     Flags, in a function that has a `device` (a parameter, or a local that is worked out from an option), what is put on
@@ -26,7 +26,7 @@ class ChosenDeviceIgnored(Rule):
     their own, what goes by `torch.cuda.is_available()` alone. Left alone is what stands under a test of the device, a device that
     is only another name for `self.device`, and a device for results that is used after the object's own.
 
-    The rule is a preview: it is selected by its code.
+    This rule is new, and opt-in: select it by its code.
 
     ## Why is this bad
     Who chose the device gets another one: the choice has no effect, or what was put on it meets what wasn't, and

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class StaleDevice(Rule):
-    """A device that an object keeps from the time when it was made.
+    """A device that an object remembers from when it was made, and that may be out of date.
 
     ## What it does
     Flags `self.device = device` in a module's constructor where methods put new tensors or their inputs on `self.device`; the
@@ -24,7 +24,7 @@ class StaleDevice(Rule):
     and leaves the device as it was. Left alone are modules that keep it up to date in `_apply`, that move themselves there
     when they are made, and a `device` that is a property.
 
-    The rule is a preview: it is selected by its code.
+    This rule is new, and opt-in: select it by its code.
 
     ## Why is this bad
     `module.to(...)` moves parameters and buffers, and no attribute. A parent's move doesn't even call `to` of its parts, but

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class DeviceContextNotEntered(Rule):
-    """A device context that is never entered, or that stands for a device.
+    """A device context that is never entered, or that is used as a device.
 
     ## What it does
     Flags `torch.cuda.device(1)` as a statement; the same given to `.to`, `device=` and the like, at once or by a name; and
     `x.get_device()` given as a device, unless a test of `is_cuda` or of devices stands around.
 
-    The rule is a preview: it is selected by its code.
+    This rule is new, and opt-in: select it by its code.
 
     ## Why is this bad
     `torch.cuda.device` is a context manager: made and not entered by `with`, it does nothing, and torch takes it for no

@@ -25,7 +25,7 @@ CONVERSIONS = {"builtins.float": "float", "builtins.int": "int"}
 
 
 class ItemInHotLoop(Rule):
-    """A tensor's value read by the host at each step.
+    """A tensor's value read by the host at each step, such as `loss.item()`.
 
     ## What it does
     Flags `.item()`, `.tolist()`, `float(t)` and `int(t)` on an accelerator tensor at each pass of a hot loop: one that

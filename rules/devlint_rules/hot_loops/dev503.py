@@ -22,7 +22,7 @@ TEXT_FUNCTIONS = {"builtins.print", "builtins.str", "builtins.repr", "builtins.f
 
 
 class PrintInHotLoop(Rule):
-    """A tensor's value turned into text at each step.
+    """A tensor printed, logged or formatted as text at each step.
 
     ## What it does
     Flags `print`, f-strings, `%` and `format`, `str`, logging calls, progress-bar text (`set_postfix`,

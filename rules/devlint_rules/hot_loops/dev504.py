@@ -28,7 +28,7 @@ _CHECKS = ("isnan", "isinf", "isfinite")
 
 
 class BranchOnTensorInHotLoop(Rule):
-    """A tensor's value that decides which way the host goes at each step.
+    """A branch or a size that depends on a tensor's value at each step.
 
     ## What it does
     Flags `if`, `while`, `assert`, `and`, `or`, `not`, `in`, `bool()`, `min()`, `max()`, `any()`, `all()` and `sorted()`

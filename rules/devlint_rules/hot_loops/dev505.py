@@ -27,7 +27,7 @@ class Kept(NamedTuple):
 
 
 class GraphKeptAlive(Rule):
-    """A tensor kept over the steps of a loop with its autograd graph.
+    """A tensor kept from step to step together with its autograd graph.
 
     ## What it does
     Flags `total += loss`, `total = total + loss`, `losses.append(loss)`, `losses.extend([loss])`, `by_step[i] = loss` and

@@ -34,7 +34,7 @@ ADVICE = {
 
 
 class CacheFlushInHotLoop(Rule):
-    """A cache or a queue flushed at each step.
+    """`empty_cache()`, `synchronize()` or `gc.collect()` at each step.
 
     ## What it does
     Flags `torch.cuda.empty_cache()`, `torch.cuda.synchronize()` (and those of other accelerators) and `gc.collect()` at

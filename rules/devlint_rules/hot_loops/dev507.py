@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class BlockingCopy(Rule):
-    """A batch copied while the host waits, or asked not to wait where it can't.
+    """A batch copied with a `non_blocking` that doesn't match its loader's `pin_memory`.
 
     ## What it does
     Flags a batch that is moved to an accelerator without `non_blocking=True` although its loader pins memory, and one

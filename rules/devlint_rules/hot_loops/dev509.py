@@ -40,7 +40,7 @@ class Measured(NamedTuple):
 
 
 class UnsynchronisedTiming(Rule):
-    """A time that is taken while the accelerator still works.
+    """A time measured while the accelerator is still working.
 
     ## What it does
     Flags a difference of two readings of a wall clock where a model runs on an accelerator in between, and nothing makes

@@ -30,7 +30,7 @@ ONCE = "collect its inputs on the device and update it once after the loop, or u
 
 
 class MetricInHotLoop(Rule):
-    """A metric that reads its inputs back at each step.
+    """A metric that makes the host wait at each step, to check its inputs for example.
 
     ## What it does
     Flags updates of metrics of torchmetrics, torcheval, ignite and MONAI with accelerator tensors at each pass of a hot

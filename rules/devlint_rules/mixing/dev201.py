@@ -36,9 +36,8 @@ class CrossDeviceOp(Rule):
 
     ## What it does
     Flags operators, functions of `torch` and `torch.nn.functional`, losses, tensor methods and `x[index] = y` that need
-    their tensors on one device and surely get them from two, and shows how each got where it is. A tensor without
-    dimensions may stay on the host, as PyTorch lets it; what is on the host under the same condition as the other is left
-    alone.
+    their tensors on one device and surely get them from two, and shows how each tensor got to its device. A tensor without
+    dimensions may stay on the host, as in PyTorch. Nothing is reported if both are on the host under the same condition.
 
     ## Why is this bad
     `RuntimeError: Expected all tensors to be on the same device`, at run time and only on a machine with a GPU.
@@ -72,10 +71,10 @@ class CrossDeviceOp(Rule):
     ```
 
     ## Fix safety
-    A suggestion, which `--fix` leaves to you: the tensor that is on the host is moved where it meets the other, which is right, but may be late: a tensor
-    that is used at each step is better moved once. What a factory makes right there is given `device=`. Not offered where
-    only a caller knows where the other one is, where a caller makes the tensor on the host, where it is made there on
-    one path of several, in tests, and where more is apart in the same function.
+    A suggestion, which `--fix` leaves to you: the tensor that is on the host is moved where it meets the other. That works, but it may be better
+    to move it earlier: a tensor that is used at each step should be moved once. A tensor that is created right there is given `device=`
+    instead. Not offered if only a caller knows where the other tensor is, if a caller makes the tensor on the host, if it is made there on
+    only one of several paths, in tests, and if other tensors of the same function are on different devices too.
 
     ## References
     - [CUDA semantics](https://docs.pytorch.org/docs/stable/notes/cuda.html)

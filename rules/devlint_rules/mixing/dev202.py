@@ -30,8 +30,8 @@ class CrossDeviceCall(Rule):
 
     ## What it does
     Flags calls of a module whose parameters are on one device with an input that is on another: the batch that was
-    never moved, or the model that wasn't, or a metric of torchmetrics that was left on the host. Only modules that
-    surely have parameters and don't move their inputs themselves count; `DataParallel` and its like, and objects that a framework prepared, are left alone.
+    never moved, or the model that wasn't, or a metric of torchmetrics that was left on the host. Only modules count that certainly
+    have parameters and don't move their inputs themselves. `DataParallel` and its like, and objects that a framework prepared, are left alone.
 
     ## Why is this bad
     `RuntimeError: Expected all tensors to be on the same device`, at the first step, on a machine with a GPU.
@@ -63,8 +63,8 @@ class CrossDeviceCall(Rule):
     ```
 
     ## Fix safety
-    A suggestion, which `--fix` leaves to you: the input is moved in the call, with the device that the module was moved to. Where it is used again
-    elsewhere, move it once before.
+    A suggestion, which `--fix` leaves to you: the input is moved in the call, to the device that the module was moved to. If you use
+    it elsewhere as well, move it once before the call instead.
 
     ## References
     - [torch.nn.Module.to](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.to)

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class FactoryWithoutDevice(Rule):
-    """A tensor created on the host that meets an input, wherever that is.
+    """A tensor created without a device that meets an input, which may be on any device.
 
     ## What it does
     Flags `torch.zeros`, `torch.arange`, `torch.FloatTensor` and the like without `device=` where the result meets an input
-    of the function, a parameter, a buffer, or what a module computed: the function breaks for any caller with tensors on
-    an accelerator. Left alone are results that are moved before, that have no dimension in element-wise arithmetic, and
-    that serve as plain host data; and functions that are meant for the host by their name or class (data sets, collate
-    functions, loading, saving, plots, export, tests), or that hand what they meet to NumPy as it is.
+    of the function, a parameter, a buffer, or what a module computed: the function fails for any caller with tensors on
+    an accelerator. Left alone are results that are moved first, results without dimensions in element-wise arithmetic, and
+    plain host data; also functions that are meant for the host, by their name or class (data sets, collate
+    functions, loading, saving, plots, export, tests), or that give NumPy what the result meets, just as it is.
 
     ## Why is this bad
     It works as long as everything is on the host, and so it passes tests on CI; on a GPU it raises
@@ -63,12 +63,14 @@ class FactoryWithoutDevice(Rule):
     ```
 
     ## Fix safety
-    A suggestion, which `--fix` leaves to you: the tensor is created where the one is that it meets. What is given may be meant
-    to be on the host, which the function doesn't tell. All that a function
-    makes so is mended, or none of it: not offered where it is as long as another input, where it isn't sure that the
-    other is a tensor, where the function makes more on the host that takes no `device`, or moves what the two give, where more is
-    apart in it, where it is no module's method, isn't called by one and names no device itself, in tests, in the methods of a class that is no module, and in the functions of a file that knows nothing of `torch.nn`: what
-    these are given may never leave the host.
+    A suggestion, which `--fix` leaves to you: the tensor is created on the device of the one that it meets. The inputs may be meant to
+    be on the host, and the function doesn't say so. All tensors that a function makes in this way are mended, or none. Not offered
+
+    - if the tensor is as long as another input, or it isn't certain that the other operand is a tensor;
+    - if the function makes other things on the host that take no `device`, moves the result, or has other tensors on different devices;
+    - for a function that is no module's method, isn't called by one and names no device itself;
+    - in tests, in methods of a class that is no module, and in files that don't use `torch.nn`: what these are given may never
+      leave the host.
 
     ## References
     - [CUDA semantics: device-agnostic code](https://docs.pytorch.org/docs/stable/notes/cuda.html#device-agnostic-code)

@@ -46,13 +46,13 @@ _ASKING_METHODS = frozenset(
 
 
 class NumpyFromAccelerator(Rule):
-    """NumPy, or a library built on it, asked for a tensor on an accelerator.
+    """NumPy, or a library built on it, given a tensor that is on an accelerator.
 
     ## What it does
     Flags `.numpy()` on a tensor that is on an accelerator, and `np.asarray(t)`, `plt.plot(t)`, `ax.plot(t)`,
-    `torchaudio.save(path, t, rate)`, the lengths of `pack_padded_sequence` and the like. After `.cpu()`, where the place isn't known, and in a `try` whose handler does
-    something else with the same tensor, nothing is said; an input of a function counts (likely) where a module computed it there, or where the function treats its inputs as if they may be
-    on an accelerator.
+    `torchaudio.save(path, t, rate)`, the lengths of `pack_padded_sequence` and the like. Nothing is reported after `.cpu()`, if the device
+    isn't known, or in a `try` whose handler does something else with the same tensor. An input of a function counts (as likely) if a module
+    computed it on an accelerator, or if the function treats its inputs as if they could be on one.
 
     ## Why is this bad
     `TypeError: can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory
@@ -75,10 +75,9 @@ class NumpyFromAccelerator(Rule):
     ```
 
     ## Fix safety
-    A suggestion, which `--fix` leaves to you: the copy to the host is what the error asks for, where the tensor is to be on the
-    accelerator at all. Where the tensor comes out of a module, and so may need
-    gradients, `.detach()` is added too. Not offered for lists of tensors, where only a caller knows where the tensor is, and for what
-    is likely in a test.
+    A suggestion, which `--fix` leaves to you: `.cpu()` is what the error message asks for, provided that the tensor should be on the
+    accelerator at all. If the tensor comes out of a module, and so may need gradients, `.detach()` is added too. Not offered for lists of
+    tensors, if only a caller knows where the tensor is, and for likely findings in tests.
 
     ## References
     - [torch.Tensor.numpy](https://docs.pytorch.org/docs/stable/generated/torch.Tensor.numpy.html)

@@ -54,9 +54,9 @@ class CrossDeviceIndex(Rule):
     ```
 
     ## Fix safety
-    A suggestion, which `--fix` leaves to you: the index is moved to the host, which waits for the accelerator and leaves the result on the host. Where the
+    A suggestion, which `--fix` leaves to you: the index is moved to the host, which makes the host wait, and leaves the result on the host. If the
     table is read at each step, keep it on the accelerator instead. Not offered for what a factory makes, in tests, and
-    where more is apart in the same function.
+    if other tensors of the same function are on different devices too.
 
     ## References
     - [CompVis/latent-diffusion 282](https://github.com/CompVis/latent-diffusion/issues/282)

@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 
 class GeneratorDevice(Rule):
-    """A random generator on another device than what it draws for.
+    """A random generator on another device than the tensor that it draws for.
 
     ## What it does
     Flags `torch.randn(..., device=..., generator=g)` and the other random factories where `g` was made for another
-    device, and a loader, a sampler or `random_split` with a generator of an accelerator: those draw on the host.
+    device; and a loader, a sampler or `random_split` that is given a generator on an accelerator, since those draw on the host.
 
     ## Why is this bad
     `RuntimeError: Expected a 'cuda' device type for generator but found 'cpu'`. The same seed gives other numbers on
-    another device, so which generator is meant is for you to say: to get the same numbers everywhere, draw on the host
+    another device, so only you can say which generator is meant. To get the same numbers everywhere, draw on the host
     and move the result.
 
     ## Example

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class IndexLost(Rule):
-    """A tensor that goes to the current GPU, and not to the one that another is on.
+    """A tensor moved to the current GPU instead of the GPU that another tensor is on.
 
     ## What it does
     Flags, in functions that are given their tensors: `.cuda()` on what was computed from `x.cpu()`; `y.cuda()` under a test of
     `x.is_cuda`; and `y.type(x.type())`, whose string has no index. Left alone are programs that select a GPU
     (`torch.cuda.set_device`, `with torch.cuda.device(...)`), and what is known to be on the GPU that `.cuda()` means.
 
-    The rule is a preview: it is selected by its code.
+    This rule is new, and opt-in: select it by its code.
 
     ## Why is this bad
     `.cuda()` means the current GPU, which is the first one unless someone selected another. A tensor of `cuda:1` comes back on

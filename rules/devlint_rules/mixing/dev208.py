@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class RacingHostCopy(Rule):
-    """A copy to the host that is read before anything waited for it.
+    """A `non_blocking` copy to the host that is read before anything waited for it.
 
     ## What it does
     Flags `.to("cpu", non_blocking=True)` and `copy_(..., non_blocking=True)` into pinned memory of the host whose result
@@ -23,9 +23,9 @@ class RacingHostCopy(Rule):
     `wait()` or anything of that name in between.
 
     ## Why is this bad
-    `non_blocking=True` begins the copy and goes on. To the host nothing waits for it by itself: what is read may be the
-    memory as it was before, and most often is not, so that tests pass and training goes wrong now and then. It can't be
-    shown by execution: virtual CUDA copies at once, and on a GPU it depends on how long the queue is.
+    `non_blocking=True` starts the copy and goes on. When the copy goes to the host, nothing waits for it automatically: the program may
+    read the memory as it was before. Most often it doesn't, so that tests pass and training goes wrong now and then. Running the example
+    can't show this: virtual CUDA copies at once, and on a GPU it depends on how long the queue is.
 
     ## Example
     ```python
@@ -48,8 +48,8 @@ class RacingHostCopy(Rule):
     ```
 
     ## Fix safety
-    Unsafe: without `non_blocking` the host waits for the copy where it is begun, which costs what the flag was to save.
-    Not offered where a parameter says whether to wait.
+    Unsafe: without `non_blocking` the host waits where the copy starts, which costs what the flag was meant to save.
+    Not offered if a parameter says whether to wait.
 
     ## References
     - [A guide on good usage of non_blocking and pin_memory](https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html)

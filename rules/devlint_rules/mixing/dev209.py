@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 
 class PartialContainerMove(Rule):
-    """A mover of containers that leaves some of their parts behind.
+    """A function that moves nested containers and leaves some of their parts behind.
 
     ## What it does
-    Flags, in a function that calls itself for the parts of lists, tuples or dicts and moves tensors to a `device`: a call of
-    itself without that device; a `.cuda()` in one branch beside a `.to(device)` in another; and a function that looks
-    into dicts and lists, and hands tuples back as they came (or the other way round).
+    Looks at functions that call themselves for the parts of lists, tuples or dicts, and move tensors to a `device`. Flags a recursive
+    call without that device; a `.cuda()` in one branch beside a `.to(device)` in another; and a function that goes
+    into dicts and lists, and returns tuples as they came (or the other way round).
 
-    The rule is a preview: it is selected by its code.
+    This rule is new, and opt-in: select it by its code.
 
     ## Why is this bad
-    The part that no branch is for stays on the host, or goes to another GPU, and meets the others far from here.
+    The part that no branch handles stays on the host, or goes to another GPU, and the error comes far from here.
 
     ## Example
     ```python

@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 class MixedResult(Rule):
-    """A result that is on the host on one path, and where the inputs are on another.
+    """A result that is on the host on one path, and with the inputs on another.
 
     ## What it does
     Flags a factory without `device=` whose tensor a function returns on one of its paths (the empty input, the default, the
     value out of range), where another path returns what is computed from an input. Left alone are functions that are meant for the
     host by their name or class, and those whose callers in the same file all move the result.
 
-    The rule is a preview: it is selected by its code.
+    This rule is new, and opt-in: select it by its code.
 
     ## Why is this bad
     The path is rare, and its result is on the wrong device: the caller raises `RuntimeError: Expected all tensors to be on
-    the same device` at the first batch without a box, or hands a host tensor on to others.
+    the same device`, for example at the first batch without a box, or passes a host tensor on to others.
 
     ## Example
     ```python
@@ -60,7 +60,7 @@ class MixedResult(Rule):
     ```
 
     ## Fix safety
-    Safe: the tensor is made where the other result is, which had to be on the host until now.
+    Safe: the tensor is made on the device of the other result. Programs that work today have that on the host.
 
     ## References
     - [CUDA semantics: device-agnostic code](https://docs.pytorch.org/docs/stable/notes/cuda.html#device-agnostic-code)

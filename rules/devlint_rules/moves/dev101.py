@@ -35,7 +35,7 @@ MOVES = ("to", "cuda", "cpu", "xpu", "mps", "hpu", "npu")
 
 
 class DiscardedMove(Rule):
-    """A tensor's move whose result is dropped.
+    """The result of a tensor's `.to(device)` is dropped, so nothing is moved.
 
     ## What it does
     Flags `tensor.to(...)`, `.cuda()`, `.cpu()` and their like where nothing takes the result.

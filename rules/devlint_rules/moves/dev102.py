@@ -22,7 +22,7 @@ KEEPERS = ("register_parameter", "ParameterList", "ParameterDict", "append")
 
 
 class MovedParameter(Rule):
-    """A parameter that is moved as it is made, and so is none.
+    """A parameter moved as it is made (`nn.Parameter(...).cuda()`), which makes it a plain tensor.
 
     ## What it does
     Flags `nn.Parameter(...).cuda()` and `nn.Parameter(...).to(...)` where the result is kept: assigned, returned, or

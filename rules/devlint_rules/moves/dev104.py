@@ -25,7 +25,7 @@ OWN_KEYS = frozenset({"clear", "items", "keys", "pop", "update", "values", "forw
 
 
 class UnregisteredModule(Rule):
-    """Modules in a plain list, tuple or dict of a module, which doesn't know of them.
+    """Submodules in a plain list, tuple or dict, where their module doesn't register them.
 
     ## What it does
     Flags a list, tuple or dict of modules that a module's constructor, or a method that it alone calls, makes and keeps in a plain attribute. Modules

@@ -25,7 +25,7 @@ MOVES = ("to", "cuda", "xpu", "hpu", "npu")
 
 
 class CreatedThenMoved(Rule):
-    """A tensor that is made on the host and moved at once, where `device=` makes it in its place.
+    """A tensor made on the host and moved at once, where `device=` would make it in its place.
 
     ## What it does
     Flags `torch.zeros(n).to(device)`, `torch.randn(2, 3).cuda()` and their like, in what runs at each step: in `forward`, in

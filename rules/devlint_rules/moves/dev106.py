@@ -18,7 +18,7 @@ KINDS = {Kind.OPTIMIZER: "an optimizer", Kind.SCHEDULER: "a scheduler"}
 
 
 class MovedOptimizer(Rule):
-    """An optimizer or scheduler that is moved, which it can't be.
+    """`.to()` or `.cuda()` of an optimizer or scheduler, which has no such method.
 
     ## What it does
     Flags `.to(...)`, `.cuda()`, `.cpu()` and `.xpu()` on an optimizer or learning-rate scheduler of torch, or of a

@@ -7,7 +7,7 @@ from devlint_rules.moves.dev105 import CreatedThenMoved
 
 
 class CreatedThenMovedOnce(CreatedThenMoved):
-    """A tensor that is made on the host and moved at once, outside of what runs at each step.
+    """A tensor made on the host and moved at once, outside of code that runs at each step.
 
     ## What it does
     Flags what DEV105 does, in set-up code, tests, export and wherever else it isn't known to run at each step; and

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class OptimizerBeforeRebind(Rule):
-    """An optimizer that holds what its module has no more, or whose state stays behind when the module moves.
+    """An optimizer that updates what its module no longer has, or whose state stays behind when the module moves.
 
     ## What it does
     Flags, where one function makes the optimizer and changes the model: a part of the model that is replaced after the optimizer
@@ -23,7 +23,7 @@ class OptimizerBeforeRebind(Rule):
     (by `load_state_dict`, or Adagrad, which makes it at once) before `model.cuda()` or `model.to(...)`. Left alone are optimizers
     that are made anew or given the new part afterwards, and models that were moved before.
 
-    The rule is a preview: it is selected by its code.
+    This rule is new, and opt-in: select it by its code.
 
     ## Why is this bad
     The optimizer goes on with the old parameters, and the new part never learns. `module.to` moves the parameters in place, and

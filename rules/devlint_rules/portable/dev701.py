@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class CudaOnlyApi(Rule):
-    """A function of `torch.cuda` that any accelerator has.
+    """A function of `torch.cuda` that has a counterpart for any accelerator.
 
     ## What it does
     Flags functions, classes and imports of `torch.cuda` that have a counterpart in `torch.accelerator`, `torch.amp` or

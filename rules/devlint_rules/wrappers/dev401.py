@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 
 class MissingModuleAttribute(Rule):
-    """A method or attribute that a parallel wrapper hasn't got.
+    """A method or attribute that a parallel wrapper doesn't have.
 
     ## What it does
-    Flags methods and attributes of your own class that are asked of a `DataParallel` or `DistributedDataParallel`
-    object, also where the model is wrapped on some paths only (`if torch.cuda.device_count() > 1:`), in another
+    Flags methods and attributes of your own class that are used on a `DataParallel` or `DistributedDataParallel`
+    object, also if the model is wrapped on some paths only (`if torch.cuda.device_count() > 1:`), in another
     function, or in another file. What the wrapper has itself, `nn.Module`'s own interface, and code under a guard
     (`isinstance`, `hasattr`, `getattr(model, "module", model)`, `except AttributeError`) are left alone.
-    Told where it is selected by its code: what a test asks of a model that is wrapped on some paths only.
+    What tests ask of a model that is wrapped on some paths only is reported if you select the rule by its code.
 
     ## Why is this bad
-    A wrapper is an `nn.Module` around your model, and passes on `forward` alone. Anything else raises
+    A wrapper is an `nn.Module` around your model, and only passes `forward` on. Anything else raises
     `AttributeError: 'DataParallel' object has no attribute ...`, and it does so only on the machine with two GPUs.
 
     ## Example
@@ -79,11 +79,11 @@ class MissingModuleAttribute(Rule):
     ```
 
     ## Fix safety
-    Safe where the model is always wrapped: `.module` is inserted. Where it is wrapped on some paths only,
-    `getattr(model, "module", model)` leaves a bare model as it is; unsafe, since most projects have a name for that. Not offered where another file
-    decides whether it is wrapped, where a scope would ask more than once, where a model wrapped by
-    DistributedDataParallel is trained by what is called: past the wrapper, gradients aren't averaged. What is asked of a
-    model that is wrapped on some paths is all mended, or none of it.
+    Safe if the model is always wrapped: `.module` is inserted. If it is wrapped on some paths only, the fix is
+    `getattr(model, "module", model)`, which leaves a bare model as it is. That is unsafe, since most projects keep the bare model under a
+    name of its own. Not offered if another file decides whether the model is wrapped, if a scope would need it more than once, or if the
+    call trains a model wrapped by DistributedDataParallel: past the wrapper, gradients aren't averaged. If a model is wrapped on some
+    paths, all uses are mended, or none.
 
     ## References
     - [torch.nn.DataParallel](https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html)

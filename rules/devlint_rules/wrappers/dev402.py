@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class WrappedBeforeMove(AboutWrapping):
-    """A wrapper around a model that isn't on the wrapper's first device.
+    """A parallel wrapper around a model that isn't on the wrapper's first device.
 
     ## What it does
     Flags `DistributedDataParallel(model, device_ids=[...])` around a model that is still on the host, wrappers around a

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DevicePinnedReplica(Rule):
-    """A device with a number in what runs on every GPU.
+    """A device with a fixed number (`cuda:0`) in code that runs on every GPU.
 
     ## What it does
     Flags devices with a number (`"cuda:0"`, `.cuda(0)`, an attribute that holds one) in the `forward` of a module that is

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class VectorLoss(Rule):
-    """The loss that `DataParallel` returns is one number for each GPU.
+    """`.backward()` on the loss that `DataParallel` returns, which is one number for each GPU.
 
     ## What it does
     Flags `.backward()` on what a `DataParallel` object returned, where nothing reduced it to one number: as it came, as

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ModuleOfBareModel(Rule):
-    """`.module` asked of a model that no wrapper is around.
+    """`.module` of a model that isn't wrapped.
 
     ## What it does
     Flags `.module` on a model that the code was seen to make and that isn't wrapped in `DataParallel`,

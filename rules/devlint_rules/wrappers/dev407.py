@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class CollectiveOnHostTensor(Rule):
-    """A collective of NCCL's asked for a tensor on the host.
+    """A collective of NCCL called with a tensor on the host.
 
     ## What it does
     Flags `all_reduce`, `broadcast`, `all_gather` and the like of `torch.distributed` whose tensor is on the host, in a file
@@ -26,7 +26,7 @@ class CollectiveOnHostTensor(Rule):
     one function the one whose tensor was made on the host, where the other's is an input's. Left alone are files that name a backend which takes
     host tensors (`gloo`, `mpi`, `cpu:...`), or none, and tensors that are moved before.
 
-    The rule is a preview: it is selected by its code.
+    This rule is new, and opt-in: select it by its code.
 
     ## Why is this bad
     NCCL talks between GPUs only: `RuntimeError: No backend type associated with device type cpu`. A run on one GPU never comes

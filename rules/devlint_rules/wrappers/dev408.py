@@ -25,7 +25,7 @@ class CollectiveBeforeSetDevice(Rule):
     its documentation asks for the selection. Left alone are programs whose framework selects it (Accelerate, DeepSpeed, Lightning, Horovod, Ray),
     and tests.
 
-    The rule is a preview: it is selected by its code.
+    This rule is new, and opt-in: select it by its code.
 
     ## Why is this bad
     The current GPU is the first one in every process. `.cuda()`, `barrier()` and collectives of objects use it: all ranks put
