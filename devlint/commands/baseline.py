@@ -23,11 +23,11 @@ from devlint.signals import ended_by_signals
 )
 @cache_options
 @settings_options
-@click.option("-j", "--jobs", type=click.IntRange(min=1), help="Processes to use [default: as many as pay].")
+@click.option("-j", "--jobs", type=click.IntRange(min=1), help="Processes to use [default: as many as are worthwhile].")
 def baseline(**options: Any) -> None:
-    """Write all present findings into the baseline: later runs report only what is new.
+    """Record all present findings; later runs report only new ones.
 
-    With PATHs, those of other files stay as they are. `devlint --update-baseline` only drops what is gone.
+    Writes them into the baseline. With PATHs, the findings of other files stay in it as they are. `devlint --update-baseline` only drops what is gone.
     """
     need_folder()
     with ended_by_signals():

@@ -40,14 +40,14 @@ def _shard(_context: click.Context, _parameter: click.Parameter, value: str | No
 @click.option(
     "--follow-links",
     is_flag=True,
-    help="Let --fix write through links that lead out of the paths, and files with several names (hard links).",
+    help="Let --fix write through links that lead out of the paths, and to files with several hard links.",
 )
 @click.option(
     "--since",
     metavar="[=REV]",
-    help="Report what the change since a revision brings, in other files too; without REV, since the main branch was left.",
+    help="Report only what has been introduced since REV, in other files too; without REV, since the main branch was left.",
 )
-@click.option("--staged", is_flag=True, help="Report what the change that is to be committed brings; for hooks.")
+@click.option("--staged", is_flag=True, help="Report only what the staged changes introduce; for commit hooks.")
 @click.option(
     "--baseline",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -58,9 +58,9 @@ def _shard(_context: click.Context, _parameter: click.Parameter, value: str | No
 @click.option(
     "--add-noqa",
     metavar="[=REASON]",
-    help="Write a `# noqa` comment, with a reason if one is given, for each finding instead of reporting it.",
+    help="Instead of reporting findings, write a `# noqa` comment for each, with a reason if one is given.",
 )
-@click.option("--ignore-noqa", is_flag=True, help="Report what comments switch off as well.")
+@click.option("--ignore-noqa", is_flag=True, help="Also report what comments switch off.")
 @list_option(
     "--select",
     "CODES",
@@ -69,14 +69,14 @@ def _shard(_context: click.Context, _parameter: click.Parameter, value: str | No
 @list_option("--ignore", "CODES", "Leave these rules out.")
 @list_option("--extend-select", "CODES", "Run these rules as well.")
 @report_options("text")
-@click.option("--confidence", type=click.Choice(get_args(Confidence)), help="The least confidence that is reported.")
-@click.option("--preview", is_flag=True, help="Tell what is new and not yet judged on enough code as well.")
+@click.option("--confidence", type=click.Choice(get_args(Confidence)), help="The lowest confidence that is reported.")
+@click.option("--preview", is_flag=True, help="Also report what is new and still in preview.")
 @click.option(
-    "--fail-on", type=click.Choice(get_args(Severity)), help="The least severity that exits with 1 [default: warning]."
+    "--fail-on", type=click.Choice(get_args(Severity)), help="The lowest severity that exits with 1 [default: warning]."
 )
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 even if something was found.")
 @click.option("--statistics", is_flag=True, help="Show how often each rule was broken, not where.")
-@click.option("-j", "--jobs", type=click.IntRange(min=1), help="Processes to use [default: as many as pay].")
+@click.option("-j", "--jobs", type=click.IntRange(min=1), help="Processes to use [default: as many as are worthwhile].")
 @click.option(
     "--executor",
     metavar="dask://HOST:PORT",
@@ -86,7 +86,7 @@ def _shard(_context: click.Context, _parameter: click.Parameter, value: str | No
     "--shard",
     metavar="I/N",
     callback=_shard,
-    help="Lint part I of N parts of the files, of as many bytes each; `devlint merge` joins the JSON reports.",
+    help="Lint only part I of N parts of about the same size; `devlint merge` joins the JSON reports.",
 )
 @cache_options
 @settings_options
@@ -94,19 +94,23 @@ def _shard(_context: click.Context, _parameter: click.Parameter, value: str | No
 @click.option("--show-files", is_flag=True, help="Show which files would be linted, and lint nothing.")
 @click.option("--stdin-filename", metavar="PATH", help="The name of what `-` reads from the standard input.")
 @list_option("--exclude", "PATTERNS", "Leave out more files, by patterns as in .gitignore.")
-@click.option("--markdown", is_flag=True, help="Lint blocks of Python in the .md and .rst files of folders too.")
+@click.option("--markdown", is_flag=True, help="Also lint the Python blocks in the .md and .rst files of folders.")
 @click.option("--force-exclude", is_flag=True, help="Leave out excluded files even when they are named.")
 @click.option(
     "--evidence",
     type=click.Path(path_type=Path),
-    help="A report of `devlint run` or `pytest --devlint-report`: say what was seen to happen, the costliest first.",
+    help="A report of `devlint run` or `pytest --devlint-report`: say what was seen at run time, the costliest first.",
 )
 @click.option("-w", "--watch", is_flag=True, help="Lint again whenever a file changes (pip install 'devlint[watch]').")
 @click.option("-q", "--quiet", is_flag=True, help="Print findings and errors only.")
-@click.option("-v", "--verbose", is_flag=True, help="Say which settings and how many files were used.")
+@click.option(
+    "-v", "--verbose", is_flag=True, help="Also say which settings and how many files were used, and what was left out."
+)
 @click.option("--color", type=click.Choice(["auto", "always", "never"]), default="auto", show_default=True)
 def check(**options: Any) -> None:
-    """Lint files and folders, the current folder if none is given; `-` is the standard input.
+    """Lint files and folders (default: the current folder).
+
+    The path `-` is the standard input.
 
     Exits with 0 if nothing was found, 1 if findings remain (of the severity of --fail-on), 2 if the call was wrong or a file could not be read or
     parsed.

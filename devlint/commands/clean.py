@@ -17,7 +17,7 @@ from devlint.failure import Failure
 @cache_dir_option
 @settings_options
 def clean(cache_dir: Path | None, config: tuple[str, ...], isolated: bool) -> None:
-    """Remove the results that are kept from run to run.
+    """Remove the results kept between runs.
 
     They are those of the project of the current folder, or those in the folder of --cache-dir.
     """

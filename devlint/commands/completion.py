@@ -18,7 +18,7 @@ _SHELLS = {
 @click.command(context_settings=HELP, epilog="\b\n" + "\n".join(_SHELLS.values()))
 @click.argument("shell", type=click.Choice(list(_SHELLS)))
 def completion(shell: str) -> None:
-    """Print what lets a shell complete options, files and the codes of rules."""
+    """Print a completion script for your shell."""
     completing = get_completion_class(shell)
     assert completing is not None
     root = click.get_current_context().find_root().command

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @click.option("--repo", default=REPOSITORY, show_default=True, help="Where the hook and the job get devlint from.")
 @click.option("--rev", default=lambda: _revision(), show_default="this release", help="Which revision of it they take.")
 def init(yes: bool, dry_run: bool, pre_commit: bool, ci: bool, repo: str, rev: str) -> None:
-    """Set a project up: settings, a pre-commit hook, a CI job, and a baseline of what is found today.
+    """Set up a project: settings, pre-commit hook, CI job, baseline.
 
     Looks at the project, shows what it would write, and asks. What is there already stays as it is.
     """

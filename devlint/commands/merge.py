@@ -34,10 +34,12 @@ if TYPE_CHECKING:
 def merge(
     reports: tuple[Path, ...], fail_on: Severity | None, exit_zero: bool, parts: int | None, **options: Any
 ) -> None:
-    """Make one report of the JSON reports of several runs, such as `devlint --shard 1/4 --output-format json`.
+    """Merge the JSON reports of several runs into one report.
 
-    Run it where the files are as they were linted: reports other than JSON show them. Exits as one run over all files would have.
-    Parts that `--shard` made must all be there, each once; of other reports, --of says how many they are.
+    Such runs are, for example, `devlint --shard 1/4 --output-format json`.
+
+    Run it where the files are as they were linted: reports other than JSON show their lines. Exits as one run over all files would have.
+    All parts that `--shard` made must be there, each once; for other reports, --of says how many there must be.
     """
     from devlint.reports.merging import ReportError, check_parts, merged, read_report
 

@@ -19,10 +19,10 @@ from devlint.failure import Failure
 @click.argument("folder", default=".", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--into", metavar="PACKAGE", help="The package that the rule goes into [default: the pack's own].")
 def new_rule(code: str, name: str, folder: Path, into: str | None) -> None:
-    """Write the beginnings of a rule: its module, its page, and its cases.
+    """Write the skeleton of a rule: module, page and cases.
 
-    FOLDER holds the project of a rule pack; one that isn't there yet gets a new pack. What is written passes its own tests, and
-    says TODO where it is to be replaced; in devlint's own pack, pages may not say so any more when they are tested.
+    FOLDER is the project of a rule pack; if it doesn't exist, a new pack is made there. What is written passes its own tests, and
+    says TODO where you have to replace it; in devlint's own pack, the tests of pages fail until you have.
     """
     from devlint import scaffold
     from devlint.rule import load_registry

@@ -49,7 +49,7 @@ def complete_codes(_ctx: click.Context, _parameter: click.Parameter, incomplete:
 def cache_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that say where results are kept from run to run, and whether."""
     no_cache = click.option(
-        "--no-cache", is_flag=True, envvar="DEVLINT_NO_CACHE", help="Keep no results, and use none of earlier runs."
+        "--no-cache", is_flag=True, envvar="DEVLINT_NO_CACHE", help="Neither use nor keep results between runs."
     )
     return no_cache(cache_dir_option(command))
 
@@ -71,7 +71,7 @@ def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--config",
         multiple=True,
         metavar="FILE|KEY=VALUE",
-        help="Take the settings from this TOML file; or lay this over them, say 'select = [\"DEV1\"]' (may be repeated).",
+        help="Take the settings from this TOML file; or override a setting, as in 'select = [\"DEV1\"]' (may be repeated).",
     )
     return config(isolated(command))
 

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 @click.argument("rule", metavar="CODE|NAME", shell_complete=complete_codes)
 @click.option("--run", "live", is_flag=True, help="Run its examples too, on virtual CUDA or a GPU.")
 def rule(rule: str, live: bool) -> None:
-    """Print a rule's page; of the beginning of codes, such as DEV1, list the rules."""
+    """Print a rule's page, or list the rules of a prefix.
+
+    A prefix is the beginning of codes, such as DEV1.
+    """
     from devlint.settings import nearest_rule
 
     registry = _usable_rules()
@@ -98,7 +101,10 @@ def _lint_page(found: type[Rule]) -> int:
 @click.argument("codes", nargs=-1, metavar="[CODES]...", shell_complete=complete_codes)
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def rules(codes: tuple[str, ...], output_format: str) -> None:
-    """List the rules, or those of some codes or beginnings of codes, in a table or with all that is known of each as JSON."""
+    """List the rules, all or those with some codes or prefixes.
+
+    As a table, or as JSON with all that is known about each.
+    """
     from devlint.settings import SettingsError, check_selectors
     from devlint.settings.selection import specificity
 

@@ -31,9 +31,9 @@ def run(
     program: str,
     arguments: tuple[str, ...],
 ) -> None:
-    """Run a program and say where it mixed devices, waited for one, or copied between them.
+    """Run a program and report mixed devices, waits and copies.
 
-    The exit code is the program's own, unless it waited more often than allowed. Waits under `sync_allowed` are. Needs PyTorch: `pip install devlint[runtime]`.
+    The exit code is the program's own, unless it waited more often than allowed. Waits under `sync_allowed` don't count. Needs PyTorch: `pip install devlint[runtime]`.
     """
     need_torch("run")
     from devlint.runtime import run_program

@@ -13,9 +13,9 @@ from devlint.rule import load_registry
 
 
 @click.command(context_settings=HELP)
-@click.option("--stdio", is_flag=True, help="Talk on the standard streams, as it does without being told.")
+@click.option("--stdio", is_flag=True, help="Talk on the standard streams, as it does anyway.")
 def server(stdio: bool) -> None:
-    """Serve an editor: findings, fixes and explanations by the Language Server Protocol.
+    """Serve an editor by the Language Server Protocol.
 
     Editors start it themselves. Needs pygls: `pip install devlint[lsp]`.
     """

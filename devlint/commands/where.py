@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 @click.option("--output-format", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @settings_options
 def where(place: str, output_format: str, config: tuple[str, ...], isolated: bool) -> None:
-    """Say what is known of the values on a line: kind, place, how they got there, and why no more is known.
+    """Show what is known about the values on a line.
 
-    On a line with `def`, say the function's signature: what it needs, gives and changes, whatever device it is used on.
+    That is their kind, the device that they are on, how they got there, and why no more is known. Last come findings that are left out on this line, and why.
 
-    NAME is an expression as it stands on the line, such as `batch` or `self.net`. A place as reports tell it, with a
-    column, is all of its line. What isn't told of a line, though rules know it, comes last. In a notebook, the line counts from the cell's start: `notes.ipynb:cell 3:4`.
+    On a line with `def`, show the function's signature: what it needs, gives and changes, whatever device it is used on.
+
+    NAME is an expression as it stands on the line, such as `batch` or `self.net`. A column, as reports give it, is ignored. In a notebook, the line counts from the cell's start: `notes.ipynb:cell 3:4`.
     """
     import json
     from dataclasses import asdict

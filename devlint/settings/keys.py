@@ -51,10 +51,10 @@ _ALL = (
         File(),
         "",
         '"../devlint.toml"',
-        "Another settings file (a pyproject.toml with a `[tool.devlint]` table, or a TOML file of its own) that this one "
-        "builds on. What is said here replaces what is said there, key by key; `ignore` and `extend-select` add to it, and "
-        "`select` starts anew. Its patterns are read from the folder of the file that extends it, its folders and files from "
-        "its own. It may extend a further file.",
+        "Another settings file to build on (a pyproject.toml with a `[tool.devlint]` table, or a TOML file of its own). The "
+        "keys of this file replace those of the other one; `ignore` and `extend-select` add to them, and `select` starts "
+        "anew. The other file's patterns count from the folder of this file, its folders and files from its own. It may "
+        "extend a further file.",
         about_reading=True,
     ),
     Key(
@@ -62,8 +62,8 @@ _ALL = (
         Versions(),
         "",
         '">=0.1,<0.3"',
-        "The versions of devlint that these settings are for, as in a requirement; a bare version is that one alone. "
-        "Another devlint ends with an error before it reads the rest.",
+        "The versions of devlint that these settings are for, written as in a requirement; a bare version means exactly that "
+        "one. Any other version of devlint ends with an error.",
         about_reading=True,
     ),
     Key(
@@ -71,32 +71,38 @@ _ALL = (
         Codes(),
         "",
         '["DEV1", "DEV3", "item-in-hot-loop"]',
-        "The rules to run: codes, their beginnings, or names, in any case. A beginning takes the rules that are on by "
-        "default; `ALL` takes opt-in rules too. The most specific choice wins.",
+        "The rules to run: codes, prefixes of codes, or names, in upper or lower case. A prefix selects the rules that are on "
+        "by default; `ALL` selects opt-in rules too. The most specific choice wins.",
         unset="all rules that are on by default, those of installed packs too",
     ),
-    Key("ignore", Codes(), "[]", '["DEV502"]', "Rules to leave out. Wins over `select` where both are as specific."),
-    Key("extend-select", Codes(), "[]", '["DEV507"]', "Rules to run beside those of `select`, or of the defaults."),
+    Key("ignore", Codes(), "[]", '["DEV502"]', "Rules to leave out. Wins over `select` if both are equally specific."),
+    Key(
+        "extend-select",
+        Codes(),
+        "[]",
+        '["DEV507"]',
+        "Rules to run in addition to those of `select`, or to the default ones.",
+    ),
     Key(
         "per-file-ignores",
         CodesByGlob(),
         "{}",
         '{ "tests/**" = ["DEV5"] }',
-        "Rules to leave out in the files that a pattern takes in, written as in a .gitignore file.",
+        "Rules to leave out in the files that a pattern matches. Patterns are written as in a .gitignore file.",
     ),
     Key(
         "severity",
         WordByCode(OneOf(get_args(Severity))),
         "{}",
         '{ DEV5 = "error", hard-coded-device = "warning" }',
-        "The severity of rules, in place of the one that their pages name. The most specific choice wins.",
+        "The severity of rules, instead of the one on their pages. The most specific choice wins.",
     ),
     Key(
         "fail-on",
         OneOf(get_args(Severity)),
         '"warning"',
         '"error"',
-        "The least severity that makes a run exit with 1. As `--fail-on`.",
+        "The lowest severity that makes a run exit with 1. As `--fail-on`.",
     ),
     Key("fixable", Codes(), '["ALL"]', '["DEV1"]', "The rules whose findings `--fix` may mend."),
     Key(
@@ -104,37 +110,37 @@ _ALL = (
         Codes(),
         "[]",
         '["DEV105"]',
-        "Rules whose findings `--fix` leaves alone, and which are shown as having no fix. Wins over `fixable` where both "
-        "are as specific.",
+        "Rules whose findings `--fix` leaves alone, and which are shown as having no fix. Wins over `fixable` if both "
+        "are equally specific.",
     ),
     Key(
         "extend-safe-fixes",
         Codes(),
         "[]",
         '["DEV301"]',
-        "Rules whose fixes `--fix` applies, though they are unsafe or suggestions.",
+        "Rules whose fixes `--fix` applies even if they are unsafe or suggestions.",
     ),
     Key(
         "extend-unsafe-fixes",
         Codes(),
         "[]",
         '["DEV203"]',
-        "Rules whose fixes `--fix` applies with `--unsafe-fixes` only: safe ones wait for it, and suggestions, which it leaves "
-        "to you otherwise, go with it. Wins over `extend-safe-fixes` where both are as specific.",
+        "Rules whose fixes count as unsafe: `--fix` applies them with `--unsafe-fixes` only, whether they are safe otherwise, "
+        "or suggestions, which it would leave to you. Wins over `extend-safe-fixes` if both are equally specific.",
     ),
     Key(
         "baseline",
         File(),
         '".devlint-baseline.json"',
         '"ci/devlint-baseline.json"',
-        "The file with the findings that were there before, which `devlint baseline` writes and runs leave out.",
+        "The file with the old findings, which `devlint baseline` writes and later runs leave out.",
     ),
     Key(
         "cache-dir",
         File(),
         '".devlint_cache"',
         '"build/devlint-cache"',
-        "The folder that results are kept in from run to run; `devlint clean` removes it, `--no-cache` leaves it alone. As "
+        "The folder in which results are kept between runs; `devlint clean` removes it, and `--no-cache` doesn't use it. As "
         "`--cache-dir`.",
     ),
     Key(
@@ -142,51 +148,51 @@ _ALL = (
         Globs(),
         "[]",
         '["third_party"]',
-        "Files and folders to leave out, by patterns as in .gitignore, beside those that .gitignore itself and common "
-        "sense leave out (`.venv`, `build`, `node_modules`, ...). `devlint --show-files` shows what is left, and warns of "
-        "patterns that name nothing.",
+        "Files and folders to leave out, by patterns as in .gitignore, in addition to those that .gitignore excludes and the "
+        "usual ones (`.venv`, `build`, `node_modules`, ...). `devlint --show-files` shows what is left, and warns of "
+        "patterns that match nothing.",
     ),
     Key(
         "src",
         Folders(),
         '[".", "src"]',
         '["src"]',
-        "Folders that absolute imports start from; one that isn't there is a warning.",
+        "Folders in which absolute imports are looked up; one that isn't there is a warning.",
     ),
     Key(
         "confidence",
         OneOf(get_args(Confidence)),
         '"likely"',
         '"certain"',
-        "The least confidence that is reported. As `--confidence`.",
+        "The lowest confidence that is reported. As `--confidence`.",
     ),
     Key(
         "output-format",
         OneOf(get_args(OutputFormat)),
         '"text"',
         '"concise"',
-        "The form of the report, of runs that start in this project. As `--output-format`.",
+        "The format of the report, for runs that start in this project. As `--output-format`.",
     ),
     Key(
         "loader-names",
         Strings(),
         "[]",
         '["*_stream"]',
-        "Names that mean a loader, beside the usual ones; `*` is anything.",
+        "Names that mean a data loader, in addition to the usual ones; `*` stands for anything.",
     ),
     Key(
         "hot-functions",
         Strings(),
         "[]",
         '["run_batch", "Engine.step*"]',
-        "Functions, and methods with their class, that run once per batch; `*` is anything.",
+        "Functions, and methods with their class, that run once per batch; `*` stands for anything.",
     ),
     Key(
         "allow-sync",
         Strings(),
         "[]",
         '["mypkg.debug.gpu_sync_allowed"]',
-        "Contexts and decorators of the project's own in which waiting for the accelerator is meant, as in "
+        "Your own context managers and decorators that mark code in which waiting for the accelerator is intended, like "
         "`devlint.runtime.sync_allowed`.",
     ),
     Key(
@@ -194,64 +200,64 @@ _ALL = (
         Flag(),
         "false",
         "true",
-        "Tells what is new and not yet judged on enough code as well: waits in code that is hot by its role, with no loop "
-        "in sight, on the way that each step takes (DEV511 and DEV512 are on). As `--preview`; selecting `ALL` does it too, and "
-        "tells of all other ways.",
+        "Also reports what is new and hasn't been judged on enough code yet: waits in code that is hot by its role, with no "
+        "loop in sight, if every step runs it (DEV511 and DEV512 are on). As `--preview`. Selecting `ALL` does the same, and "
+        "also reports waits that only some steps run.",
     ),
     Key(
         "behaves-like",
         KnownNames(),
         "{}",
         '{ "acme.to_gpu" = "torch.Tensor.cuda" }',
-        "What devlint doesn't know by itself: each name on the left, of a library or of your own, is taken for the one of "
-        "PyTorch on the right.",
+        "Functions and classes that devlint doesn't know, of a library or your own: each name on the left is treated like "
+        "PyTorch's on the right.",
     ),
     Key(
         "torch-version",
         Release("torch", "2.6"),
         "",
         '"2.6"',
-        "The oldest PyTorch that the code must run with: hints name nothing newer.",
+        "The oldest PyTorch that the code must run with: hints and fixes use nothing newer.",
     ),
     Key(
         "extra-suppressions",
         CodesByComment(),
         "{}",
         '{ "#ignore-cuda" = ["DEV7"] }',
-        "Comments of other checks, each with the rules that it switches off on its line.",
+        "Comments of other tools, each with the rules that it switches off on its line.",
     ),
     Key(
         "portable",
         PortableTable(),
         "{}",
         '{ replace = { "torch.cuda" = "mypkg.platform.current" }, cuda-only = ["kernels/**"], accept = ["rocm"] }',
-        "What code that is meant for any accelerator may say of CUDA, for DEV7. `replace` names the project's own layer: "
-        "what stands for `torch.cuda`, a name in it, `torch.Tensor.cuda`, `torch.Tensor.is_cuda` or `cuda`. `cuda-only` "
-        "are patterns of files that are about CUDA (the comment `# devlint: cuda-only` says it of one function or "
-        "class). `accept` takes code under a test for ROCm, which answers to `torch.cuda` too.",
+        "For DEV7: how code that is meant for any accelerator may use CUDA. `replace` names the project's own layer: what "
+        "to use instead of `torch.cuda`, a name in it, `torch.Tensor.cuda`, `torch.Tensor.is_cuda` or `cuda`. `cuda-only` "
+        "are patterns of files that are about CUDA (the comment `# devlint: cuda-only` marks one function or class). With "
+        "`accept`, a test for ROCm, which uses `torch.cuda` too, counts as one for CUDA.",
     ),
     Key(
         "markdown",
         Flag(),
         "false",
         "true",
-        "Lints the blocks of Python in the Markdown and reStructuredText files of folders too. As `--markdown`. A file that "
-        "is named itself is linted anyway.",
+        "Also lints the Python blocks in the Markdown and reStructuredText files of folders. As `--markdown`. A file that "
+        "you name yourself is always linted.",
     ),
     Key(
         "target-version",
         Release("Python", "3.14"),
         "",
         '"3.14"',
-        "The newest Python that the code is written for. devlint reads code with the Python that it runs on: where that is "
-        "older, a file with newer syntax is told as such, and not as one that isn't Python.",
+        "The newest Python that the code is written for. devlint parses code with the Python that it runs on. If that is "
+        "older, a file with newer syntax is reported as such, and not as invalid Python.",
     ),
     Key(
         "max-file-size",
         Size(),
         '"4 MB"',
         '"10 MB"',
-        "Larger files are told and passed over (notebooks: ten times that).",
+        "Larger files are reported and skipped (for notebooks, the limit is ten times that).",
     ),
 )
 
