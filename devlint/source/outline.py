@@ -25,6 +25,8 @@ class Outline:
     evidence: dict[str, Kind]
     # The names of the attributes of `self` that it sets, in the order of the nodes.
     sets: tuple[str, ...]
+    # Those of them of which it only takes something away: `self.blocks = self.blocks[:n]`, `self.norm = nn.Identity()`.
+    lessens: frozenset[str]
 
 
 def outline_of(function: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast.AST]) -> Outline:
@@ -34,6 +36,7 @@ def outline_of(function: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast
     bound: set[str] = set()
     outer: set[str] = set()
     sets: list[str] = []
+    lessened: list[str] = []
     for node in nodes:
         # By type first: most nodes bind nothing, and patterns try each case in turn.
         kind = type(node)
@@ -53,6 +56,9 @@ def outline_of(function: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast
                 sets.append(name)
             continue
         match node:
+            case ast.Assign(targets=targets, value=value):
+                size += 1
+                lessened += [t.attr for t in targets if isinstance(t, ast.Attribute) and _is_less(value, t)]
             case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
                 size += 1
                 bound |= {(a.asname or a.name).split(".")[0] for a in aliases}
@@ -73,7 +79,18 @@ def outline_of(function: ast.FunctionDef | ast.AsyncFunctionDef, nodes: list[ast
         frozenset(outer) if outer else _NONE,
         evidence_in(function, nodes),
         tuple(sets),
+        frozenset(name for name in lessened if sets.count(name) == lessened.count(name)) if lessened else _NONE,
     )
+
+
+def _is_less(value: ast.expr, target: ast.Attribute) -> bool:
+    """Whether an attribute of `self` is set to some of what it holds, or to a module that does nothing."""
+    match value:
+        case ast.Subscript(value=ast.Attribute(value=ast.Name(id="self"), attr=name), slice=ast.Slice()):
+            return name == target.attr
+        case ast.Call(func=ast.Attribute(attr="Identity"), args=[], keywords=[]):
+            return True
+    return False
 
 
 def _registered(call: ast.Call) -> str | None:
@@ -89,6 +106,6 @@ def _registered(call: ast.Call) -> str | None:
 _REGISTERING = frozenset({"register_buffer", "register_parameter", "add_module"})
 _NONE = frozenset[str]()
 _TELLING = kinds(
-    *(ast.Name, ast.Attribute, ast.Call, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal),
+    *(ast.Name, ast.Attribute, ast.Call, ast.Assign, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal),
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.Yield, ast.YieldFrom),
 )

@@ -147,12 +147,14 @@ class ClassInfo:
 
     @cached_property
     def setters(self) -> dict[str, list[FunctionModel]]:
-        """The methods beside the constructor that set each attribute of `self`."""
+        """The methods beside the constructor that set each attribute of `self`: those that set it to something new, if any."""
         found: dict[str, list[FunctionModel]] = {}
         for method in self.methods():
-            if method.name != "__init__":
-                for name in dict.fromkeys(method.outline.sets):
-                    found.setdefault(name, []).append(method)
+            for name in dict.fromkeys(method.outline.sets):
+                found.setdefault(name, []).append(method)
+        for name, methods in found.items():
+            new = [method for method in methods if name not in method.outline.lessens]
+            found[name] = [method for method in new or methods if method.name != "__init__"]
         return found
 
     def applies(self, name: str) -> bool:

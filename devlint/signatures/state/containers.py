@@ -382,7 +382,17 @@ def is_filled(frame: Frame, value: Value) -> bool:
     contents = contents_of(frame, value)
     if contents is not None and contents.kind in (TUPLE, ITEMS):
         return bool(contents.parts)
+    if contents is not None and contents.kind is EACH:
+        # A module without any is nowhere: it doesn't matter then what the loop does.
+        each = contents.parts[0].options()
+        return bool(each) and all(_are_parameters(option) for _, option in each)
     return value.kind == "range" and bool(value.data)
+
+
+def _are_parameters(value: Value) -> bool:
+    """Whether something is one of the parameters or buffers of a module, or that with its name."""
+    part = value.parts[-1] if value.kind is TUPLE and value.parts else value
+    return part.kind is TENSOR and isinstance(part.data, Value)
 
 
 def parts_in_turn(frame: Frame, value: Value) -> Sequence[Value] | None:
