@@ -133,12 +133,16 @@ class Inspection:
 
     @cached_property
     def _is_for_old_releases(self) -> bool:
-        """Whether a project is written for releases of PyTorch before 0.4, unless the settings name the oldest one."""
+        """Whether a file, or its project, is written for releases of PyTorch before 0.4, unless the settings name the oldest one."""
         if self._surroundings.oldest_torch is not None:
             return False
-        from devlint.knowledge.releases import BEFORE_0_4, SAYS_BEFORE_0_4
+        from devlint.knowledge.releases import BEFORE_0_4, SAYS_BEFORE_0_4, SINCE_0_4
 
-        if re.search(BEFORE_0_4, self._text.text) is not None or self._project.uses(BEFORE_0_4, self.path):
+        if re.search(BEFORE_0_4, self._text.text) is not None:
+            return True
+        if re.search(SINCE_0_4, self._text.text) is not None:
+            return False
+        if self._project.uses(BEFORE_0_4, self.path):
             return True
         return any(re.search(SAYS_BEFORE_0_4, paper) is not None for paper in self._project.papers(self.path))
 

@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint.knowledge.releases import BEFORE_0_4, SAYS_BEFORE_0_4
+from devlint.knowledge.releases import BEFORE_0_4, PYTHON_2, PYTHON_3, SAYS_BEFORE_0_4, SINCE_0_4
 from devlint.regexes import regex
 from devlint.source.modules import last_name
 from devlint.source.trees import walk
@@ -24,9 +24,8 @@ ABOUT_MIXING = ("mixing", "unplaced-factory")
 
 _BEFORE_0_4 = regex(BEFORE_0_4)
 _SAYS_BEFORE_0_4 = regex(SAYS_BEFORE_0_4)
-
-# What only Python 2 reads: `print "done"`.
-_PYTHON_2 = r"(?m)^[ \t]{0,40}print[ \t]{1,9}['\"]"
+_SINCE_0_4 = regex(SINCE_0_4)
+_PYTHON_3 = regex(PYTHON_3)
 
 
 def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall: HotStall | None = None) -> str:
@@ -66,7 +65,7 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
         return "the program starts on its author's machine alone"
     if costs and is_retired(facts.path):
         return "nobody goes on with what a folder of that name holds"
-    if report.confidence == "likely" and project.uses(_PYTHON_2, Path(facts.model.source.path)):
+    if report.confidence == "likely" and _is_for_python_2(source, project):
         return "the project is written for Python 2, and releases of PyTorch that do otherwise"
     if (costs or report.confidence == "likely") and _is_for_old_releases(facts, project):
         return "the project is written for releases of PyTorch before 0.4, and fails with later ones"
@@ -120,16 +119,23 @@ _NOT_OPENING = frozenset(
 )  # fmt: skip
 
 
+def _is_for_python_2(source: SourceModule, project: Project) -> bool:
+    """Whether a project is written for Python 2, as far as a file of it that Python 3 reads may be."""
+    return project.uses(PYTHON_2, Path(source.path)) and _PYTHON_3.search(source.without_comments) is None
+
+
 def _is_for_old_releases(facts: Facts, project: Project) -> bool:
     """Whether a file says what releases before 0.4 alone can do, and takes no number as later ones do, and nobody says for which it is.
 
-    Or the project's page says that it is for one of those, and another file says such things.
+    Or the project's page says that it is for one of those, and another file says such things, and this one nothing that came later.
     """
     text = facts.model.source.without_comments
     if facts.surroundings.oldest_torch is not None or ".item()" in text:
         return False
     if _BEFORE_0_4.search(text) is not None:
         return True
+    if _SINCE_0_4.search(text) is not None:
+        return False
     path = Path(facts.model.source.path)
     return any(_SAYS_BEFORE_0_4.search(page) for page in project.papers(path)) and project.uses(BEFORE_0_4, path)
 

@@ -134,6 +134,16 @@ def test_exports_documents_configurations_tests_and_tables_are_uses(engine, name
     assert not unused(engine, "OldHead.forward")
 
 
+def test_modules_that_are_loaded_by_a_name_may_be_used(engine):
+    write(engine, {"engine/pick.py": "import importlib\n\ndef pick(name):\n    return importlib.import_module(name)\n"})
+    assert unused(engine, "OldHead.forward")
+    write(engine, {"engine/pick.py": "import importlib\n\nheads = importlib.import_module('engine.heads')\n"})
+    assert unused(engine, "OldHead.forward")
+    text = "import importlib\n\ndef pick(name):\n    return importlib.import_module(f'engine.{name}')\n"
+    write(engine, {"engine/pick.py": text})
+    assert not unused(engine, "OldHead.forward")
+
+
 def test_an_import_alone_and_what_is_said_of_something_are_no_uses(engine):
     write(engine, {"engine/zoo.py": "from engine.heads import OldHead\n\n# OldHead is slow.\nX = 1\n"})
     write(engine, {"README.md": "OldHead was an idea of ours.\n"})

@@ -38,6 +38,8 @@ _PLAIN = regex(
 )
 # What a program does at its top level, or asks for.
 _DOING = regex(r"^(?:for|while|with|if __name__|\w{1,80}\()|\bargparse\b|\bsys\.argv\b|\bplt\.show\b", re.MULTILINE)
+# What loads a module, or takes what is in one, under a name that is put together: `import_module(f"models.{name}")`.
+_LOADING = regex(r"\b(?:import_module|__import__)\([ \t\n]{0,40}(?!['\"][\w.]{1,200}['\"][ \t\n]{0,40}[,)])[^)\s]")
 # Bases that call none of the methods that their classes define, but those of `_CALLED`.
 _PLAIN_BASES = frozenset(
     {"object", "ABC", "nn", "torch", "Module", "Generic", "Protocol", "Enum", "typing", "abc", "ABCMeta", "metaclass", "T"}
@@ -65,6 +67,7 @@ class Mentions:
         self._loaded: dict[Path, bool] = {}
         self._unloaded: dict[Path, bool] = {}
         self._alone: dict[Path, bool] = {}
+        self._by_name: dict[Path, bool] = {}
         self._called: dict[tuple[Path, str, tuple[str, ...]], bool] = {}
         self.parts = lru_cache(maxsize=2_000)(self._parts_of)
 
@@ -220,12 +223,23 @@ class Mentions:
             return not (self._is_in_package_alone(unit.path) or self._is_alone(unit.path))
         if unit not in self.parts(unit.path) or self._is_registered(unit):
             return True
+        if unit == unit.owner and self._is_loaded_by_name(unit.path.parent, project):
+            return True
         if unit != unit.owner and (not self._is_rare(unit, project) or self._makes_registered(unit)):
             # Who calls a method of such a name isn't told: whoever makes an object of the class.
             return self._is_entry(unit.owner, project)
         return self._users_files(unit, project) is None or (
             self._names.may_be_installed(project) and self._is_exported(unit)
         )
+
+    def _is_loaded_by_name(self, folder: Path, project: Path) -> bool:
+        """Whether the modules of a folder may be loaded under names that are put together, of which it is a part."""
+        if folder not in self._by_name:
+            quoted = re.compile(rf"['\"][\w./]*\b{re.escape(folder.name)}[./'\"]")
+            code = [f for f in self._names.listed(project) if f.suffix == ".py" and not is_test_file(f)]
+            loads = any(_LOADING.search(self._names.text(f)) for f in code)
+            self._by_name[folder] = loads and any(quoted.search(self._names.text(f)) for f in code)
+        return self._by_name[folder]
 
     def _is_in_package_alone(self, path: Path) -> bool:
         """Whether a module is no program, and stands in an inner package that nothing outside of it names: it is never loaded."""

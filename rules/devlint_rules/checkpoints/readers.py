@@ -36,6 +36,8 @@ def has_device(call: ast.Call, facts: Facts) -> bool:
     So it is in a program that needs an accelerator anyway, in a single process, and in one that trained in the same run.
     What is published has mostly been moved to the host.
     """
+    if _leaves_out_a_place(facts.model, call):
+        return False
     if is_published(facts.model, call) or is_of_base(call) or lies_at_one_place(facts.model, call):
         return True
     if _is_one_of_many(facts.text.text):
@@ -48,6 +50,15 @@ def has_device(call: ast.Call, facts: Facts) -> bool:
     if _is_told_by_trainer(facts.model, call):
         return True
     return _is_met(facts.model, call, _needs_accelerator) or _is_met(facts.model, call, _has_just_trained)
+
+
+def _leaves_out_a_place(model: PlacementModel, call: ast.Call) -> bool:
+    """Whether a function asks its callers for a place, and does nothing with what they say: `def loaded(path, map_location=None)`."""
+    scope = model.enclosing_scope(call)
+    if not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return False
+    asks = any(a.arg == "map_location" for a in model.source.function_at(scope).parameters)
+    return asks and not any(isinstance(n, ast.Name) and n.id == "map_location" for n in own_nodes(scope))
 
 
 def _is_one_of_many(text: str) -> bool:
@@ -118,9 +129,13 @@ _FLAGGED = r"(?i)\b(?:if|and|or|not)\b[^\n]{0,80}(?:cuda|[cg]pu)"
 
 def _asks_before(model: PlacementModel, call: ast.AST) -> bool:
     """Whether a program ends without an accelerator before it comes by a call: `assert torch.cuda.is_available()`."""
-    scope = model.enclosing_scope(call)
+    scope, around = model.enclosing_scope(call), set(model.ancestors(call))
     return any(
-        isinstance(n, (ast.Assert, ast.If)) and n.lineno < getattr(call, "lineno", 0) and _ends_without(n)
+        isinstance(n, (ast.Assert, ast.If))
+        and n.lineno < getattr(call, "lineno", 0)
+        and _ends_without(n)
+        # Not where only an option asks for one: `if use_cuda: assert torch.cuda.is_available()`.
+        and around.issuperset(p for p in model.ancestors(n) if isinstance(p, ast.If))
         for n in (*own_nodes(scope), *model.source.tree.body)
     )
 
