@@ -13,12 +13,7 @@ from devlint.rule import Effect, Report, Rule
 from devlint_rules.devices.arguments import takers
 from devlint_rules.portable import guards
 from devlint_rules.portable.instead import by_device, by_layer, hint_for, layer_for
-from devlint_rules.portable.spelt import (
-    MESHES,
-    comparison_of,
-    names_device,
-    whole_of,
-)
+from devlint_rules.portable.spelt import MESHES, comparison_of, names_device, whole_of
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
