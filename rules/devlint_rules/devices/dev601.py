@@ -23,13 +23,13 @@ class LateVisibleDevices(Rule):
     ## What it does
     Flags `os.environ["CUDA_VISIBLE_DEVICES"] = ...`, and the same for other vendors' variables, where the process has
     used CUDA before: by a move or a factory, `torch.cuda.is_available()`, `torch.cuda.set_device` and others, in the
-    same function, in what it calls, before the call that leads to it, or at the top level of a module that is imported. Setting it for a child process is left
-    alone, and so is putting back what was saved. `"0"`, which is the GPU that is taken anyway, is told where the rule is selected
-    by its code.
+    same function, in what it calls, before the call that leads to it, or at the top level of a module that is imported. Setting it for a
+    child process is left alone, and so is restoring a saved value. `"0"`, which is the GPU that is used anyway, is reported only if you
+    select the rule by its code.
 
     ## Why is this bad
     The driver reads the variable once, when the process first asks it for anything, and `torch.cuda.is_available()`
-    does ask. What is set later changes nothing, without an error: the program runs on GPU 0, whoever else does.
+    does ask. Setting it later changes nothing and raises no error: the program runs on GPU 0, whoever else uses that.
 
     ## Example
     ```python

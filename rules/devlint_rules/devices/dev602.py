@@ -23,13 +23,13 @@ class VisibleDevicesValue(Rule):
 
     ## What it does
     Flags accesses to `os.environ` under a misspelt name (`CUDA_VISIBLE_DEVICE`), values of `CUDA_VISIBLE_DEVICES` and
-    its like that aren't strings (`0`, `[0, 1]`, an option of `type=int`), strings of which CUDA can't read a list of
+    its like that aren't strings (`0`, `[0, 1]`, an option of `type=int`), strings that CUDA can't read as a list of
     devices (`"cuda:0"`, `"[0, 1]"`, `"0;1"`), and `setdefault` with several values. Variables of the program's own are
     left alone, and so are `""`, `"-1"` and UUIDs.
 
     ## Why is this bad
-    A variable that nothing reads changes nothing, and the program takes the GPUs of others. What isn't a string raises
-    `TypeError: str expected`. Of a string, CUDA takes devices up to the first that it can't read: `"cuda:0"` hides
+    A misspelt variable changes nothing, and the program uses GPUs that are meant for others. A value that isn't a string raises
+    `TypeError: str expected`. From a string, CUDA takes the devices before the first one that it can't read: `"cuda:0"` hides
     every GPU.
 
     ## Example
@@ -49,7 +49,7 @@ class VisibleDevicesValue(Rule):
     ```
 
     ## Fix safety
-    Safe: the name is corrected, the value is made the string that it means.
+    Safe: the name is corrected, and the value becomes the string that it means.
 
     ## References
     - [CUDA environment variables](https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#env-vars)

@@ -20,12 +20,12 @@ class HardCodedDevice(Rule):
     """An accelerator used without asking whether there is one.
 
     ## What it does
-    Flags `.cuda()`, and `"cuda"`, `"xpu"`, `"mps"` where torch takes a device, that no check of availability stands
-    before: no condition that asks for it, no early exit, no `assert`, no mark on the test; the default of a parameter that
-    is called a device; and `torch.cuda.synchronize()`, `current_device()` and others that need CUDA to be there. Left alone
-    are programs that need GPUs anyway: those that use NCCL.
+    Flags `.cuda()`, and `"cuda"`, `"xpu"`, `"mps"` where torch takes a device, if the code doesn't check first whether it is
+    available: by a condition, an early exit, an `assert`, or a mark on the test. Also flags such defaults of parameters that
+    are called a device, and `torch.cuda.synchronize()`, `current_device()` and others that need CUDA to be there. Programs that need GPUs
+    anyway, because they use NCCL, are left alone.
 
-    The rule is opt-in: much code is meant for one machine.
+    This rule is opt-in, because much code is meant for one machine.
 
     ## Why is this bad
     On a machine without that accelerator, the program stops there: `Torch not compiled with CUDA enabled`, `No CUDA
@@ -50,7 +50,7 @@ class HardCodedDevice(Rule):
     ```
 
     ## Fix safety
-    Unsafe: the variable `device` is used, where there is one in scope; the program then runs where it didn't.
+    Unsafe: the variable `device` is used, if there is one in scope. The program then also runs on machines where it failed before.
 
     ## References
     - [torch.accelerator](https://docs.pytorch.org/docs/stable/accelerator.html)

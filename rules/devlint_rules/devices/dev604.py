@@ -42,15 +42,15 @@ class LegacyCudaType(Rule):
     Flags `torch.cuda.FloatTensor` and its like, `x.type("torch.cuda.FloatTensor")`, and
     `torch.set_default_tensor_type`. Annotations and `isinstance` checks are left alone, and so is a type that is given a `device`.
 
-    Told where the rule is selected by its code, as in `--select DEV604`: what a condition decides about (`torch.cuda.FloatTensor if
-    use_cuda else torch.FloatTensor`), what stands in tests, in a subclass of `torch.autograd.Function`, in a file that moves
-    other things to CUDA under no condition, in a project that chooses its GPU (`torch.cuda.set_device`), or in a loss that only such files name, and
-    `set_default_tensor_type` without a fix where `torch-version` doesn't say that the project is meant for 2.1 and newer.
+    Some uses are reported only if you select the rule by its code (`--select DEV604`): those that a condition chooses
+    (`torch.cuda.FloatTensor if use_cuda else torch.FloatTensor`); those in tests, in a subclass of `torch.autograd.Function`, in a file that
+    moves other things to CUDA unconditionally, in a project that chooses its GPU (`torch.cuda.set_device`), or in a loss that only such files
+    use; and `set_default_tensor_type` without a fix, unless `torch-version` says that the project is meant for 2.1 and newer.
 
     ## Why is this bad
     `set_default_tensor_type` is deprecated since PyTorch 2.1. `torch.cuda.FloatTensor` always means the current GPU,
     not that of the data at hand: in a replica or a process on another GPU it is the wrong one, and without a GPU it
-    fails. A `dtype` and a `device` say the two things apart.
+    fails. `dtype` and `device` say the two things separately.
 
     ## Example
     ```python

@@ -46,8 +46,8 @@ class DeviceComparison(Rule):
     ```
 
     ## Fix safety
-    Safe: the comparison gets the meaning that it was written with. Against a string with an index, such as `"cuda:1"`,
-    `str(device)` is compared; where the other side is a device without an index, the two `.type`s are.
+    Safe: the comparison then does what its author meant. With a string that has an index, such as `"cuda:1"`,
+    `str(device)` is compared; with a device that has no index, the two `.type`s are.
 
     ## References
     - [torch.device](https://docs.pytorch.org/docs/stable/tensor_attributes.html#torch.device)

@@ -48,8 +48,8 @@ class ModuleHasNoDevice(Rule):
     ```
 
     ## Fix safety
-    A suggestion, which `--fix` leaves to you: the device of the first parameter is asked for, where the class may be meant to have
-    a device of its own. Not offered for modules that have no parameters.
+    A suggestion, which `--fix` leaves to you: the device of the first parameter is used. You may rather want to give the class a device
+    of its own. Not offered for modules that have no parameters.
 
     ## References
     - [torch.nn.Module](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html)

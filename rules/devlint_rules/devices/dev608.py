@@ -19,15 +19,15 @@ class CudaInWorker(Rule):
     """An accelerator used in the worker processes of a `DataLoader`.
 
     ## What it does
-    Flags what moves tensors to an accelerator, or makes them there, in a dataset's `__getitem__`, a `collate_fn` or a
-    transform of a `DataLoader` with workers; where it stands in another file, the loader. Loaders without workers, with
+    Flags code that moves tensors to an accelerator, or makes them there, in a dataset's `__getitem__`, a `collate_fn` or a
+    transform of a `DataLoader` with workers. If that code is in another file, the finding is at the loader. Loaders without workers, with
     `multiprocessing_context="spawn"`, and programs that set another start method are left alone.
 
     ## Why is this bad
     On Linux the workers are forked (up to Python 3.13; later ones start them by a fork server), and CUDA doesn't survive
     that: once the program has used it, the first batch raises `RuntimeError: Cannot re-initialize CUDA in forked
-    subprocess`. Started otherwise, each worker takes some
-    hundred megabytes of the GPU for itself, and has to keep what it sends alive.
+    subprocess`. If workers are started in another way, each of them takes some hundred megabytes of the GPU's memory, and has to keep
+    alive what it sends.
 
     ## Example
     ```python

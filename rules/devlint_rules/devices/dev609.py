@@ -36,8 +36,8 @@ class MissingCall(Rule):
     assigned and then used as a value. A function that is handed on or stored to be called later is left alone.
 
     ## Why is this bad
-    A function is true, whatever it would answer: the program takes the GPU's path on machines without one. A move
-    that isn't called leaves a bound method in the tensor's place, or does nothing at all.
+    A function object is always true, whatever calling it would return: the program takes the GPU's path on machines without one. A move
+    that isn't called leaves a bound method in place of the tensor, or does nothing at all.
 
     ## Example
     ```python

@@ -21,14 +21,13 @@ class InvalidDeviceString(Rule):
 
     ## What it does
     Flags `"gpu"`, `"CUDA"`, `"cuda: 0"`, `"cuda0"`, `"cuda:0,1"` and their like where torch takes a device: in
-    `torch.device`, `.to`, `.cuda`, factories, `map_location`, `torch.cuda.set_device` and others, at once or by way of
-    a name, or where a table has it as the device where there is an accelerator. Strings that go elsewhere are left alone, and so are types that a backend of its own may bring, such as
-    `"npu"`, and those that the project registers.
+    `torch.device`, `.to`, `.cuda`, factories, `map_location`, `torch.cuda.set_device` and others, directly or through
+    a variable, or as a table's entry for machines with an accelerator. Strings that are used for something else are left alone, and so are
+    device types that a separate backend may add, such as `"npu"`, and those that the project registers.
 
     ## Why is this bad
     The first use fails with `RuntimeError: Invalid device string`, or `Expected one of cpu, cuda, ... device type at
-    start of device string`. Where the string is chosen by `torch.cuda.is_available()`, that is on machines with a
-    GPU only.
+    start of device string`. If `torch.cuda.is_available()` chooses the string, that happens only on machines with a GPU.
 
     ## Example
     ```python
@@ -45,8 +44,8 @@ class InvalidDeviceString(Rule):
     ```
 
     ## Fix safety
-    Safe: the string gets the one meaning that it can have. GPUs of NVIDIA and AMD are both `cuda`. There is no fix for
-    several indices, which no device has.
+    Safe: the string is replaced by the only device that it can mean. GPUs of NVIDIA and AMD are both `cuda`. There is no fix for
+    several indices, because a device has only one.
 
     ## References
     - [torch.device](https://docs.pytorch.org/docs/stable/tensor_attributes.html#torch.device)

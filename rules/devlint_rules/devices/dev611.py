@@ -19,13 +19,13 @@ class LegacyConstructorDevice(Rule):
     """A legacy constructor given another device than that of its type.
 
     ## What it does
-    Flags `torch.LongTensor(..., device=...)`, `torch.Tensor(..., device=...)` and the others of their age where the device
-    is an accelerator, or where some tensor is. A device that is the host alone is left alone.
+    Flags `torch.LongTensor(..., device=...)`, `torch.Tensor(..., device=...)` and the other legacy constructors if the device
+    is an accelerator, or that of another tensor. If the device can only be the host, nothing is reported.
 
     This rule is new, and opt-in: select it by its code.
 
     ## Why is this bad
-    Each of these types has its device in its name, the host, and takes no other: `RuntimeError: legacy constructor expects
+    Each of these types belongs to the host, and takes no other device: `RuntimeError: legacy constructor expects
     device type: cpu but device type: cuda was passed`. With the tensors on the host it works, and so it passes tests there.
 
     ## Example
@@ -45,7 +45,7 @@ class LegacyConstructorDevice(Rule):
     ```
 
     ## Fix safety
-    Safe, and offered where the new form is exact: for a list or tuple that stands there, and for sizes that are numbers.
+    Safe, and offered if the new form means exactly the same: for a literal list or tuple, and for sizes that are numbers.
 
     ## References
     - [torch.tensor](https://docs.pytorch.org/docs/stable/generated/torch.tensor.html)

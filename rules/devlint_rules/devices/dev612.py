@@ -20,18 +20,18 @@ class ChosenDeviceIgnored(Rule):
     """A device was chosen, but another one is used.
 
     ## What it does
-    Flags, in a function that has a `device` (a parameter, or a local that is worked out from an option), what is put on
-    `self.device`, on `"cuda"`, on the current GPU or by `.cuda()` instead; calls of functions of the project whose `device`
-    has an accelerator for its default and isn't given, where a device is at hand; and, in classes that have a device of
-    their own, what goes by `torch.cuda.is_available()` alone. Left alone is what stands under a test of the device, a device that
+    In a function that has a `device` (a parameter, or a local variable that depends on an option), flags what is put on
+    `self.device`, on `"cuda"` or on the current GPU instead, or moved by `.cuda()`. Where a device is at hand, flags calls of the project's
+    own functions that leave their `device` at its default, an accelerator. In classes that have a device of their own, flags what is
+    decided by `torch.cuda.is_available()` alone. Left alone are code under a test of the device, a device that
     is only another name for `self.device`, and a device for results that is used after the object's own.
 
     This rule is new, and opt-in: select it by its code.
 
     ## Why is this bad
-    Who chose the device gets another one: the choice has no effect, or what was put on it meets what wasn't, and
-    `RuntimeError: Expected all tensors to be on the same device` follows. It works where both are the same, which is where
-    it was written.
+    The choice has no effect; or tensors on the chosen device meet tensors on the other one, and
+    `RuntimeError: Expected all tensors to be on the same device` follows. It works as long as both devices are the same, as they usually
+    are for the author.
 
     ## Example
     ```python
@@ -68,7 +68,7 @@ class ChosenDeviceIgnored(Rule):
     ```
 
     ## Fix safety
-    Unsafe: the chosen device is named, and the program may then run on another one than it did.
+    Unsafe: the chosen device is used, so the program may run on another one than before.
 
     ## References
     - [Device-agnostic code](https://docs.pytorch.org/docs/stable/notes/cuda.html#device-agnostic-code)

@@ -19,16 +19,16 @@ class StaleDevice(Rule):
     """A device that an object remembers from when it was made, and that may be out of date.
 
     ## What it does
-    Flags `self.device = device` in a module's constructor where methods put new tensors or their inputs on `self.device`; the
-    same in a `to`, `cuda` or `cpu` of a module's own; and a class with a device and a `to` of its own that moves its tensors
-    and leaves the device as it was. Left alone are modules that keep it up to date in `_apply`, that move themselves there
+    Flags `self.device = device` in a module's constructor, if methods put new tensors or their inputs on `self.device`; the
+    same in a module's own `to`, `cuda` or `cpu`; and a class with a device and its own `to` that moves its tensors
+    but doesn't update the device. Left alone are modules that keep it up to date in `_apply`, modules that move themselves there
     when they are made, and a `device` that is a property.
 
     This rule is new, and opt-in: select it by its code.
 
     ## Why is this bad
-    `module.to(...)` moves parameters and buffers, and no attribute. A parent's move doesn't even call `to` of its parts, but
-    `_apply`. What is made on the old device then meets the parameters on the new one: `RuntimeError: Expected all tensors
+    `module.to(...)` moves parameters and buffers, but changes no other attribute. When a parent module is moved, the `to` of its submodules
+    isn't even called, only `_apply`. What is made on the old device then meets the parameters on the new one: `RuntimeError: Expected all tensors
     to be on the same device`.
 
     ## Example
@@ -69,7 +69,7 @@ class StaleDevice(Rule):
     ```
 
     ## Fix safety
-    Unsafe: the methods ask the first parameter where it is; the attribute itself stays for those who read it from outside.
+    Unsafe: the methods use the device of the first parameter. The attribute itself stays, for code that reads it from outside.
 
     ## References
     - [torch.nn.Module.to](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.to)

@@ -19,14 +19,14 @@ class DeviceContextNotEntered(Rule):
     """A device context that is never entered, or that is used as a device.
 
     ## What it does
-    Flags `torch.cuda.device(1)` as a statement; the same given to `.to`, `device=` and the like, at once or by a name; and
-    `x.get_device()` given as a device, unless a test of `is_cuda` or of devices stands around.
+    Flags `torch.cuda.device(1)` as a statement; the same given to `.to`, `device=` and the like, directly or through a variable; and
+    `x.get_device()` used as a device, unless it is under a test of `is_cuda` or of devices.
 
     This rule is new, and opt-in: select it by its code.
 
     ## Why is this bad
-    `torch.cuda.device` is a context manager: made and not entered by `with`, it does nothing, and torch takes it for no
-    device: `TypeError`. `get_device()` is -1 for a tensor on the host, which is no device either.
+    `torch.cuda.device` is a context manager. If no `with` enters it, it does nothing, and where torch expects a device, it raises
+    `TypeError`. `get_device()` is -1 for a tensor on the host, which is no device either.
 
     ## Example
     ```python

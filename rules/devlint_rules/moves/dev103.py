@@ -26,9 +26,9 @@ class UnregisteredTensor(Rule):
     ## What it does
     Flags a tensor that a module's constructor, or the first use of a property or method, makes on the host and keeps
     in a plain attribute, where `forward`, a step function of Lightning, or a method that they call brings it together
-    with an input, a parameter or a layer's output. Attributes that are moved at their use, set anew elsewhere, used on the host alone, or without dimensions
-    (PyTorch takes those from the host in arithmetic) are left alone, and so are classes with a `to`, `cuda` or
-    `_apply` of their own.
+    with an input, a parameter or a layer's output. Left alone are attributes that are moved where they are used, set again elsewhere, used on
+    the host only, or without dimensions (PyTorch takes those from the host in arithmetic), and classes with their own `to`, `cuda` or
+    `_apply`.
 
     ## Why is this bad
     `module.to(device)` moves parameters, buffers and submodules. A plain attribute isn't among them: it stays on the
@@ -74,9 +74,9 @@ class UnregisteredTensor(Rule):
     ```
 
     ## Fix safety
-    A suggestion, which `--fix` leaves to you: a buffer is also cast by `.half()` and `.to(dtype)`, and synchronised by DistributedDataParallel. It isn't
-    saved in the state dict, as the attribute wasn't. None is offered for a tensor that wants a gradient (that is a
-    parameter), one that is set more than once, or one that is set before `super().__init__()`.
+    A suggestion, which `--fix` leaves to you: the tensor becomes a buffer, which `.half()` and `.to(dtype)` also cast, and which
+    DistributedDataParallel synchronises. Like the attribute, it isn't saved in the state dict. Not offered for a tensor that requires a
+    gradient (it should be a parameter), one that is set more than once, or one that is set before `super().__init__()`.
 
     ## References
     - [torch.nn.Module.register_buffer](https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html#torch.nn.Module.register_buffer)

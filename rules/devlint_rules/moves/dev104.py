@@ -31,12 +31,12 @@ class UnregisteredModule(Rule):
     Flags a list, tuple or dict of modules that a module's constructor, or a method that it alone calls, makes and keeps in a plain attribute. Modules
     without parameters and buffers (activations, pooling) are left alone, and so are those that are registered
     elsewhere too, that come from outside (a teacher may be hidden from `parameters()` on purpose), or that the class
-    looks after by itself. A list of modules that are registered beside it is told too where the project uses
-    `nn.DataParallel`, and the rule is selected by its code: its replicas get copies of what is registered, and the same list.
+    looks after by itself. If the project uses `nn.DataParallel` and you select the rule by its code, lists of modules that are
+    also registered elsewhere are reported too: replicas get copies of the registered modules, but share the list.
 
     ## Why is this bad
     A module registers the modules that are assigned to its attributes, and `nn.ModuleList` and `nn.ModuleDict` those
-    in them. A plain list isn't looked into: `parameters()` and `state_dict()` lack its modules, the optimizer never
+    in them. It doesn't look into a plain list: `parameters()` and `state_dict()` lack its modules, the optimizer never
     trains them, and `.to(device)` leaves them on the host.
 
     ## Example
@@ -82,10 +82,10 @@ class UnregisteredModule(Rule):
     ```
 
     ## Fix safety
-    A suggestion, which `--fix` leaves to you: a checkpoint that was saved before lacks the keys that were missing, and no longer
-    loads. The list or dict is wrapped, and what is done to it later works on the wrapped one too. No fix is offered
-    where it wouldn't (`remove`, `sort`, `get`, lists in lists, keys that aren't plain strings), or where the attribute
-    is set before `super().__init__()`.
+    A suggestion, which `--fix` leaves to you: older checkpoints lack the keys that were missing, and no longer
+    load. The list or dict is wrapped in an `nn.ModuleList` or `nn.ModuleDict`. No fix is offered if later uses wouldn't work with that
+    (`remove`, `sort`, `get`, lists in lists, keys that aren't plain strings), or if the attribute is set before
+    `super().__init__()`.
 
     ## References
     - [torch.nn.ModuleList](https://docs.pytorch.org/docs/stable/generated/torch.nn.ModuleList.html)

@@ -25,8 +25,8 @@ class MovedOptimizer(Rule):
     class that inherits from one and doesn't define the method.
 
     ## Why is this bad
-    They have no such method: AttributeError. An optimizer's state is made where its parameters are when it first
-    steps, and `load_state_dict` copies it there, so there is nothing to move: the model is what has to move, before
+    They have no such method: AttributeError. An optimizer makes its state on the device of its parameters, when it first
+    steps, and `load_state_dict` copies it there, so there is nothing to move. Move the model instead, before
     the optimizer gets its parameters.
 
     ## Example

@@ -18,16 +18,16 @@ class OptimizerBeforeRebind(Rule):
     """An optimizer that updates what its module no longer has, or whose state stays behind when the module moves.
 
     ## What it does
-    Flags, where one function makes the optimizer and changes the model: a part of the model that is replaced after the optimizer
-    was given its parameters (`model.head = nn.Linear(...)`, `model.w = nn.Parameter(...)`); and an optimizer that has state
-    (by `load_state_dict`, or Adagrad, which makes it at once) before `model.cuda()` or `model.to(...)`. Left alone are optimizers
-    that are made anew or given the new part afterwards, and models that were moved before.
+    Looks at functions that make an optimizer and change its model. Flags a part of the model that is replaced after the optimizer
+    was given its parameters (`model.head = nn.Linear(...)`, `model.w = nn.Parameter(...)`), and an optimizer that has state
+    (from `load_state_dict`, or because it is Adagrad, which makes it at once) before `model.cuda()` or `model.to(...)`. Left alone are
+    optimizers that are made again or given the new part afterwards, and models that were moved before.
 
     This rule is new, and opt-in: select it by its code.
 
     ## Why is this bad
-    The optimizer goes on with the old parameters, and the new part never learns. `module.to` moves the parameters in place, and
-    no state: the next `step` raises `RuntimeError: Expected all tensors to be on the same device`.
+    The optimizer goes on with the old parameters, and the new part never learns. `module.to` moves the parameters in place, but not
+    the optimizer's state: the next `step` raises `RuntimeError: Expected all tensors to be on the same device`.
 
     ## Example
     ```python

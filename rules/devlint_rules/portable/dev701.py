@@ -26,15 +26,15 @@ class CudaOnlyApi(Rule):
 
     ## What it does
     Flags functions, classes and imports of `torch.cuda` that have a counterpart in `torch.accelerator`, `torch.amp` or
-    `torch` itself, as far as every release from `torch-version` on has it, or in the project's own layer, which the
-    setting `portable.replace` names. Left alone is what is about CUDA on purpose: under a test for CUDA
+    `torch` itself (if every release from `torch-version` on has it), or in the project's own layer, which the
+    setting `portable.replace` names. Left alone is code that is about CUDA on purpose: under a test for CUDA
     (`device.type == "cuda"`), in a function that uses what only CUDA has (its graphs, NCCL, Triton), in files of the
     setting `portable.cuda-only`, and in functions and classes whose `def` or `class` line says `# devlint: cuda-only`.
 
     The rule is opt-in, with all of its family: `extend-select = ["DEV7"]`.
 
     ## Why is this bad
-    On a machine with another accelerator the program fails here, or goes on without it.
+    On a machine with another accelerator the program fails here, or doesn't use that accelerator.
 
     ## Example
     ```python
@@ -59,11 +59,11 @@ class CudaOnlyApi(Rule):
     ```
 
     ## Fix safety
-    Safe where both do the same on a machine with CUDA and on one without an accelerator, as found by running both.
-    `torch.accelerator.empty_cache()` and its like raise without one: they get a test where they stand alone, and are
-    unsafe elsewhere. Unsafe too: `is_available` and `device_count` where the file speaks of CUDA otherwise; streams, events
-    and `torch.amp`, whose counterparts are classes of their own; and the project's own layer. There is no fix where what
-    `is_available` decides names CUDA, which would then meet another accelerator.
+    Safe if both do the same on a machine with CUDA and on one without an accelerator; that was found out by running both.
+    `torch.accelerator.empty_cache()` and its like raise an error if there is no accelerator: as statements they get a test, elsewhere the fix is
+    unsafe. Also unsafe: `is_available` and `device_count` in a file that names CUDA elsewhere too; streams, events
+    and `torch.amp`, whose counterparts are different classes; and the project's own layer. There is no fix if the code that
+    `is_available` decides about names CUDA, since it would then run on another accelerator.
 
     ## References
     - [torch.accelerator](https://docs.pytorch.org/docs/stable/accelerator.html)

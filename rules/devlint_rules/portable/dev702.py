@@ -24,12 +24,12 @@ class CudaLiteral(Rule):
     """CUDA named as the device, where any accelerator would do.
 
     ## What it does
-    Flags `.cuda()`, `.is_cuda`, and `"cuda"` and `"cuda:0"` where a device or its type is asked for: given to PyTorch, to a
-    parameter such as `device=`, kept in a variable that is called so, compared with a `.type`. Left alone is what is
-    about CUDA on purpose, as for DEV701, a comparison whose branch does what only CUDA can, and code that speaks of other
+    Flags `.cuda()`, `.is_cuda`, and `"cuda"` and `"cuda:0"` used as a device or its type: given to PyTorch or to a
+    parameter such as `device=`, kept in a variable of such a name, or compared with a `.type`. Left alone is code that is
+    about CUDA on purpose, as for DEV701, a comparison whose branch does what only CUDA can, and code that names other
     backends as well: it maps one to another.
 
-    Where it speaks, `hard-coded-device` (DEV603) doesn't.
+    What this rule reports, `hard-coded-device` (DEV603) doesn't report again.
 
     ## Why is this bad
     On a machine with another accelerator the program fails here, or takes the other branch.
@@ -62,7 +62,7 @@ class CudaLiteral(Rule):
 
     ## Fix safety
     Unsafe: it takes the device at hand (a variable, `self.device`, the device of an operand), or asks for the accelerator
-    of the machine once, in a variable `device`. Where there is none, that is the host.
+    of the machine once, in a variable `device`. If there is no accelerator, that is the host.
 
     ## References
     - [torch.accelerator](https://docs.pytorch.org/docs/stable/accelerator.html)

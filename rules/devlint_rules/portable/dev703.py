@@ -38,13 +38,13 @@ class CudaOnlyTest(Rule):
     ## What it does
     Flags `skipif(not torch.cuda.is_available())` and its like on a test, a class or a module of tests, `pytest.skip` and
     `skipTest` under such a condition, and marks such as `@requires_cuda`, where the test uses nothing that only CUDA has:
-    no kernel (Triton, CUTLASS, an extension), no CUDA graph, no NCCL, no compute capability. Of a mark of the project's
-    own, the definition tells whether it asks for CUDA.
+    no kernel (Triton, CUTLASS, an extension), no CUDA graph, no NCCL, no compute capability. Whether a mark of the project's
+    own asks for CUDA is told by its definition.
 
-    Where it speaks of a condition, `cuda-only-api` (DEV701) doesn't.
+    A condition that this rule reports, `cuda-only-api` (DEV701) doesn't report again.
 
     ## Why is this bad
-    On a machine with another accelerator the test is skipped, and nothing looks wrong: it passes there, and never ran.
+    On a machine with another accelerator the test is skipped, and nothing looks wrong, though it never ran.
 
     ## Example
     ```python
@@ -81,8 +81,8 @@ class CudaOnlyTest(Rule):
     ```
 
     ## Fix safety
-    Unsafe: `torch.accelerator.is_available()` runs the test on machines where it was skipped. Where the test names CUDA
-    otherwise, `cuda-literal` (DEV702) mends that. Marks of a project's own are left to a person.
+    Unsafe: with `torch.accelerator.is_available()`, the test runs on machines where it was skipped before. If the test also names CUDA,
+    `cuda-literal` (DEV702) mends that. There is no fix for a project's own marks.
 
     ## References
     - [torch.accelerator](https://docs.pytorch.org/docs/stable/accelerator.html)
