@@ -144,6 +144,9 @@ def _is_a(frame: Frame, value: Value, named: Value) -> Condition | None:
             return FALSE
         if not kinds or (value.kind in MODULES and name.startswith("torch.nn.")):
             return None
+        if value.kind is BATCH and value.place.off_host and TENSOR in kinds:
+            # As below: what is on an accelerator is a tensor, or as good as one.
+            return TRUE
         return None if value.kind in (OBJECT, NUMBER, OUTCOME, "batch", "loader") else FALSE
     if python is not None and value.kind in (TENSOR, ARRAY, MODULE, WRAPPER, LIST, TUPLE, DICT, DEVICE, FUNCTION):
         return FALSE

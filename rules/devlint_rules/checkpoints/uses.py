@@ -31,7 +31,8 @@ def uses_of(call: ast.expr, facts: Facts) -> list[ast.expr]:
 
 
 # Calls whose argument is plain data or a host tensor by what they do: random states are ByteTensors on the host.
-_HOST_SINKS = regex(r"(?:rng_state|setstate|set_state)")
+# What takes the state of a generator; an object's own `self.set_state` takes what it likes.
+_HOST_SINKS = regex(r"rng_state|setstate|(?<!^self\.)set_state")
 
 
 def is_host_data(use: ast.expr, facts: Facts) -> bool:

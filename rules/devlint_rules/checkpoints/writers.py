@@ -298,6 +298,9 @@ def _is_on_host(value: ast.expr, write: Write, depth: int = 0, *, read: bool = F
             return all(map(is_so, (*args, *(k.value for k in given))))
         case ast.Call(func=ast.Attribute(value=owner, attr=attr)) if attr in _OF_OWNER:
             return is_so(owner)
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr="get_state")):
+            # No generator's: what an object of the project's says of itself.
+            return False
         case ast.Call(func=func) if last_name(func) in _PLAIN or _TO_HOST.fullmatch(last_name(func)):
             return True
         case ast.Call() if _is_new(value, write):

@@ -30,12 +30,13 @@ def gains_little(read: ast.expr, hot: HotLoop, facts: Facts) -> bool:
     """Whether hardly anybody would take a wait out of a step.
 
     It is one that costs nothing new, that comes right after one that is told, that a run of several processes never comes to,
-    each step waits for all that is queued, or the same stretch of the step, up to where it goes backward or changes weights,
-    waits for something that no rule tells of.
+    that reads what the host counts in a buffer, each step waits for all that is queued, or the same stretch of the step, up to
+    where it goes backward or changes weights, waits for something that no rule tells of.
     """
     around = hot.node or facts.model.enclosing_scope(read)
     return (
         costs_nothing_new(read, hot, facts)
+        or _is_counted(read, facts)
         or _follows_read(facts)
         or _is_for_one_process(read, facts)
         or _synchronizes(hot)
@@ -347,6 +348,21 @@ def _follows_read(facts: Facts) -> bool:
             return True
         if calls:
             return False
+    return False
+
+
+def _is_counted(read: ast.expr, facts: Facts) -> bool:
+    """Whether what is read is where the host keeps a count, which a checkpoint is to have: `ptr = int(self.ptr)`, and later `self.ptr[0] = ptr`."""
+    tensor = tensor_read(read) if isinstance(read, ast.Call) else None
+    match tensor, facts.statement:
+        case ast.Attribute() as kept, ast.Assign(targets=[ast.Name(id=name)], value=value) if value is read:
+            return any(
+                isinstance(n, ast.Assign)
+                and isinstance(n.value, ast.Name)
+                and n.value.id == name
+                and any(isinstance(t, ast.Subscript) and access_path(t.value) == access_path(kept) for t in n.targets)
+                for n in own_nodes(facts.model.enclosing_scope(read))
+            )
     return False
 
 
