@@ -53,7 +53,7 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
         return f"the file can't be run: the project has no `{missing}` any more"
     fails_elsewhere = rule.effect is not None and rule.effect.without_accelerator
     costs = rule.severity == "warning" or fails_elsewhere
-    is_mixing = rule.event in ABOUT_MIXING and report.confidence == "likely"
+    is_mixing = (rule.event in ABOUT_MIXING or rule.meets_elsewhere) and report.confidence == "likely"
     source = facts.model.source
     if is_generated(source):
         return "the file is generated, and what it is made of is to be mended"

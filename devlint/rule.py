@@ -147,6 +147,8 @@ class Rule:
     seen_as: ClassVar[tuple[str, ...]] = ()
     # Where it is on, the advice of other rules names no accelerator either, but `torch.accelerator`.
     for_any_accelerator: ClassVar[bool] = False
+    # What it tells of meets other tensors where the function is called: where nothing leads there, or only code for the host, hardly anybody would act on it.
+    meets_elsewhere: ClassVar[bool] = False
     # Where one function has what is told and what is minor, both are mended together: a reader sees them side by side.
     mends_minor: ClassVar[bool] = False
     # What its fixes are: "S" safe, "U" unsafe, "D" displayed for a person to apply, several of them with a "/" between, "-" none.

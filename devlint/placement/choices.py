@@ -58,10 +58,11 @@ class Choices:
         child = node
         for parent in self._model.ancestors(node):
             if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                tests += _exits_before(parent, child)
                 return bool(tests) and self._excludes(self._model.source.function_at(parent), tests)
             if isinstance(parent, (ast.Lambda, ast.ClassDef)):
                 return False
-            tests += tests_around(parent, child)
+            tests += (*tests_around(parent, child), *_exits_before(parent, child))
             child = parent
         return False
 
@@ -145,6 +146,14 @@ def tests_around(parent: ast.AST, child: ast.AST) -> Iterator[tuple[ast.expr, bo
                 yield value, isinstance(op, ast.And)
 
 
+def _exits_before(parent: ast.AST, child: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
+    """The tests that `child` runs behind, as the block that both are in is left where they hold: `if eps == 0: return x`."""
+    for before in _before(parent, child):
+        match before:
+            case ast.If(test=test, body=[*_, ast.Return() | ast.Raise() | ast.Continue() | ast.Break()]):
+                yield test, False
+
+
 def never_runs(file: File, statement: ast.stmt) -> bool:
     """Whether a statement is switched off by a literal (`if 0:`, the `else` of `if True:`), or stands behind what leaves its block."""
     child: ast.AST = statement
@@ -159,12 +168,16 @@ def never_runs(file: File, statement: ast.stmt) -> bool:
 
 
 def _is_behind_exit(parent: ast.AST, child: ast.AST) -> bool:
+    return any(isinstance(s, (ast.Return, ast.Raise, ast.Break, ast.Continue)) for s in _before(parent, child))
+
+
+def _before(parent: ast.AST, child: ast.AST) -> Sequence[ast.AST]:
+    """The statements of a block of `parent` before one of them."""
     for block in ("body", "orelse", "finalbody"):
         statements = getattr(parent, block, None)
         if isinstance(statements, list) and child in statements:
-            before = statements[: statements.index(child)]
-            return any(isinstance(s, (ast.Return, ast.Raise, ast.Break, ast.Continue)) for s in before)
-    return False
+            return statements[: statements.index(child)]
+    return ()
 
 
 def _untouched(function: FunctionModel) -> frozenset[str]:

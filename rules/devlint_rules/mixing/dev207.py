@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.facts import FunctionModel, dotted, walk
+from devlint.facts import HOST, FunctionModel, dotted, walk
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts, PlacementModel, Unit
+    from devlint.facts import Facts, PlacementModel, Unit, Value
 
 
 class IndexLost(Rule):
@@ -20,15 +19,16 @@ class IndexLost(Rule):
 
     ## What it does
     Flags, in functions that are given their tensors: `.cuda()` on what was computed from `x.cpu()`; `y.cuda()` under a test of
-    `x.is_cuda`; and `y.type(x.type())`, whose string has no index. Left alone are programs that select a GPU
-    (`torch.cuda.set_device`, `with torch.cuda.device(...)`), and what is known to be on the GPU that `.cuda()` means.
+    `x.is_cuda`; and `y.type(x.type())` of what was made on the host: the string has no index. Left alone are programs that select a GPU
+    (`torch.cuda.set_device`, `with torch.cuda.device(...)`), and what is known to be on the GPU that `.cuda()` means. Where nothing
+    in the project names a second GPU, it is told only where the rule is selected by its code.
 
     This rule is new, and opt-in: select it by its code.
 
     ## Why is this bad
     `.cuda()` means the current GPU, which is the first one unless someone selected another. A tensor of `cuda:1` comes back on
     `cuda:0`, and the next operation raises `RuntimeError: Expected all tensors to be on the same device`. (`type_as` keeps
-    the index.)
+    the index, and so does `type` of what is on a GPU already.)
 
     ## Example
     ```python
@@ -70,6 +70,7 @@ class IndexLost(Rule):
     needs = (r"\.cpu\(|\.is_cuda\b|\.type\(\s*\)",)
     default = False
     effect = Effect(holds="y.device != x.device")
+    meets_elsewhere = True
     fix = "S"
 
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
@@ -87,6 +88,8 @@ class IndexLost(Rule):
         if place.off_host and ":" not in place.name:
             # A program that says `.cuda()` everywhere.
             return
+        if lost.typed and not _is_on_host(facts.model.value(call.func.value)):
+            return
         name = facts.code_of(lost.tensor)
         to = f"{name}.device, {name}.dtype" if lost.typed else f"{name}.device"
         code = f"{facts.code_of(call.func.value)}.to({to})"
@@ -94,11 +97,21 @@ class IndexLost(Rule):
             node,
             f"this is on the current GPU then, and `{name}` may be on another",
             "likely",
-            # A storage has a `type`, and no such `to`.
-            change=None
-            if lost.typed and re.search(r"[sS]torage\(", facts.text.text)
-            else Change(f"move it to where `{name}` is", "safe", edits=(facts.replaced(call, code),)),
+            change=Change(f"move it to where `{name}` is", "safe", edits=(facts.replaced(call, code),)),
+            minor=not facts.model.texts_match(_SECOND_GPU),
         )
+
+
+# What speaks of more GPUs than one. `device_ids=[0]` doesn't, and neither does what takes its index from a tensor that is there.
+_SECOND_GPU = (
+    r"cuda:(?:[1-9{%]|[\"'] ?(?:\+|%|\.format))|\.cuda\((?! ?(?:\)|0\b|None\b|\w{1,40} ?=))|\bset_device\("
+    r"|\bdevice_ids ?=(?! ?(?:\[0\]|None\b))|\btorch\.device\([\"']cuda[\"'], ?(?!0\b)"
+)
+
+
+def _is_on_host(value: Value) -> bool:
+    """Whether a tensor is on the host, and so where `type` may send it is the current GPU: one that is on a GPU keeps its index."""
+    return any(option.is_tensor and option.place == HOST for _, option in value.alternatives())
 
 
 class _Lost(NamedTuple):

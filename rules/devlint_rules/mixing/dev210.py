@@ -10,6 +10,7 @@ from devlint.facts import calls_in, text_of_path
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.mixing.created import takes_device
+from devlint_rules.mixing.results import is_made_of, is_only_read
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, Mixed, PlacementModel, Unit
@@ -21,7 +22,9 @@ class MixedResult(Rule):
     ## What it does
     Flags a factory without `device=` whose tensor a function returns on one of its paths (the empty input, the default, the
     value out of range), where another path returns what is computed from an input. Left alone are functions that are meant for the
-    host by their name or class, and those whose callers in the same file all move the result.
+    host by their name or class, those whose callers in the same file all move the result, and results made of an array, or of an
+    input that has to be on the host. A tensor without dimensions, which meets others wherever they are, one that all callers only read,
+    and a path that no call takes are told only where the rule is selected by its code.
 
     This rule is new, and opt-in: select it by its code.
 
@@ -73,6 +76,7 @@ class MixedResult(Rule):
     needs = (r"\breturn\b", r"\bdef\s")
     default = False
     effect = Effect(raises="RuntimeError", words="Expected all tensors to be on the same device")
+    meets_elsewhere = True
     fix = "S"
 
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
@@ -91,6 +95,9 @@ class MixedResult(Rule):
         if mixed is None or any(k.arg == "device" for k in call.keywords) or _is_moved_by_callers(mixed, facts):
             return
         name = mixed.other.place.name
+        if call in facts.model.unplaced or is_made_of(call, str(name[0]), facts.model):
+            # It meets an input before anything is returned, or only comes about where that is on the host.
+            return
         where = text_of_path(name).replace("\N{PRIME}", "")
         told = mixed.other.place.sort == "told"
         yield Report(
@@ -99,7 +106,17 @@ class MixedResult(Rule):
             f"{'on' if told else 'where'} `{where}`{'' if told else ' is'}",
             "likely",
             change=_there(node, call, where, told, mixed, facts),
+            minor=_is_minor(call, mixed, facts),
         )
+
+
+def _is_minor(call: ast.Call, mixed: Mixed, facts: Facts) -> bool:
+    """Whether the result meets others wherever they are, having no dimension, or meets none; or nobody comes by it."""
+    return (
+        not mixed.has_dimensions
+        or facts.model.choices.is_never_made(call)
+        or is_only_read(mixed.function, mixed.at, facts.model)
+    )
 
 
 def _there(node: cst.Call, call: ast.Call, where: str, told: bool, mixed: Mixed, facts: Facts) -> Change | None:

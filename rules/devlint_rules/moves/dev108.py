@@ -21,7 +21,8 @@ class OptimizerBeforeRebind(Rule):
     Looks at functions that make an optimizer and change its model. Flags a part of the model that is replaced after the optimizer
     was given its parameters (`model.head = nn.Linear(...)`, `model.w = nn.Parameter(...)`), and an optimizer that has state
     (from `load_state_dict`, or because it is Adagrad, which makes it at once) before `model.cuda()` or `model.to(...)`. Left alone are
-    optimizers that are made again or given the new part afterwards, and models that were moved before.
+    optimizers that are made again or given the new part afterwards, those that do nothing after the move, and models that were
+    moved before.
 
     This rule is new, and opt-in: select it by its code.
 
@@ -92,7 +93,8 @@ class OptimizerBeforeRebind(Rule):
             if call is made.call or _loads(call, made):
                 stateful = call is not made.call or made.kind == "Adagrad"
                 moved = _moved_after(nodes, made, call) if stateful else None
-                if moved is not None:
+                # What a module's top level makes may be used elsewhere.
+                if moved is not None and (isinstance(scope, ast.Module) or _is_used_after(nodes, made, moved)):
                     state = "makes its state at once" if call is made.call else "has its state by now"
                     yield Report(
                         node,
@@ -151,7 +153,7 @@ def _loads(call: ast.Call, made: _Made) -> bool:
 def _moved_after(nodes: list[ast.AST], made: _Made, call: ast.Call) -> ast.Call | None:
     """The first move of the model behind a call; None where it was moved before, or the optimizer is made anew."""
     moves = sorted((n for n in nodes if isinstance(n, ast.Call) and _moves(n, made.model)), key=lambda n: n.lineno)
-    if any(n.lineno <= made.call.lineno for n in moves):
+    if any(n.lineno <= made.call.lineno for n in moves) or _is_made_elsewhere(nodes, made):
         return None
     later = next((n for n in moves if n.lineno > call.lineno), None)
     if later is None or _told_again(nodes, made, call):
@@ -159,18 +161,44 @@ def _moved_after(nodes: list[ast.AST], made: _Made, call: ast.Call) -> ast.Call 
     return later
 
 
+def _is_made_elsewhere(nodes: list[ast.AST], made: _Made) -> bool:
+    """Whether the model was moved as it was made: `model = Net(args).to(device)`, in a wrapper too."""
+    return any(
+        isinstance(n, ast.Assign)
+        and n.lineno <= made.call.lineno
+        and any(dotted(t) == made.model for t in n.targets)
+        and any(isinstance(c, ast.Call) and _is_move(c) for c in walk(n.value))
+        for n in nodes
+    )
+
+
+def _is_used_after(nodes: list[ast.AST], made: _Made, move: ast.Call) -> bool:
+    """Whether an optimizer of a function that has a local name is mentioned behind a move: its state meets nothing otherwise."""
+    line = move.end_lineno or move.lineno
+    return "." in made.name or any(
+        isinstance(n, ast.Name) and n.id == made.name and isinstance(n.ctx, ast.Load) and n.lineno > line for n in nodes
+    )
+
+
 def _moves(call: ast.Call, model: str) -> bool:
     """`model.cuda()`, `nn.DataParallel(model).cuda()`, `model.to(device)`."""
-    if not isinstance(call.func, ast.Attribute) or call.func.attr not in MOVES or call.func.attr == "cpu":
-        return False
-    if call.func.attr == "to" and not call.args and not any(k.arg == "device" for k in call.keywords):
+    if not isinstance(call.func, ast.Attribute) or not _is_move(call):
         return False
     owner: ast.expr = call.func.value
     while isinstance(owner, ast.Call) and owner.args:
         owner = owner.args[0]
-    if call.func.attr == "to" and call.args and "dtype" in ast.unparse(call.args[0]):
-        return False
     return dotted(owner) == model
+
+
+def _is_move(call: ast.Call) -> bool:
+    """A move to an accelerator, as far as is told."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr not in MOVES or call.func.attr == "cpu":
+        return False
+    if call.func.attr != "to":
+        return True
+    if not call.args:
+        return any(k.arg == "device" for k in call.keywords)
+    return "dtype" not in ast.unparse(call.args[0])
 
 
 def _told_again(nodes: list[ast.AST], made: _Made, call: ast.Call) -> bool:
