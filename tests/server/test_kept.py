@@ -23,8 +23,10 @@ def test_texts_that_were_typed_over_are_forgotten(tmp_path: Path) -> None:
     registry = load_registry()
     linter = KeptLinter(load_settings(folder, config=None, isolated=False, registry=registry), registry, {})
     path = folder / "train.py"
-    # A class of its own, so that what is known of classes is asked for too.
-    text = TRAIN + NET.replace("Net", "Other")
+    reading = "        total += loss.item()\n"
+    # Amid the step, where it is told by default; a class of its own, so that what is known of classes is asked for too.
+    text = TRAIN.replace(reading, "").replace("        loss.backward()\n", f"{reading}        loss.backward()\n")
+    text += NET.replace("Net", "Other")
     for number in range(4):
         typed = Source(path, str(path), f"{text}note = {number}\n")
         assert "DEV501" in [finding.code for finding in linter.check(typed, range(7, 16))]
