@@ -882,3 +882,12 @@ def test_codes_are_listed_with_commas():
 def test_a_table_inside_of_devlints_is_told_where_its_keys_stand():
     write("pyproject.toml", '[tool.devlint.lint]\nselect = ["DEV1"]\n')
     assert "unknown key 'lint'; what it holds stands in devlint's table itself" in devlint().stderr
+
+
+def test_loose_files_are_looked_at_alike_however_their_path_is_given():
+    """No `.git` and no pyproject.toml says where the project begins: the current folder is its top."""
+    write("parts/moves.py", 'def to_gpu(x):\n    return x.to("cuda")\n')
+    main = "import torch\n\nfrom parts.moves import to_gpu\n\nprint(to_gpu(torch.ones(3)) + torch.ones(3))\n"
+    whole = write("jobs/main.py", main).absolute()
+    for path in (".", "jobs", "jobs/main.py", str(whole)):
+        assert [code for _, code in found(path)] == ["DEV201"], path

@@ -167,11 +167,19 @@ def _inline_layer(text: str) -> Layer:
 
 
 def _project_root(folder: Path) -> Path:
-    """The nearest folder upwards that looks like a project's root, else `folder`."""
+    """The nearest folder upwards that looks like a project's root, else the current one where `folder` is in it, else `folder`.
+
+    So loose files are looked at alike whether they, their folder or all is named.
+    """
     for parent in (folder, *folder.parents):
         if any((parent / mark).exists() for mark in _PROJECT_MARKS):
             return parent
-    return folder
+    try:
+        here = Path.cwd()
+    except OSError:
+        # It was deleted.
+        return folder
+    return here if folder.is_relative_to(here) else folder
 
 
 def forget_files() -> None:
