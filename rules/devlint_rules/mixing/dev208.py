@@ -24,8 +24,8 @@ class RacingHostCopy(Rule):
 
     ## Why is this bad
     `non_blocking=True` starts the copy and goes on. When the copy goes to the host, nothing waits for it automatically: the program may
-    read the memory as it was before. Most often it doesn't, so that tests pass and training goes wrong now and then. Running the example
-    can't show this: virtual CUDA copies at once, and on a GPU it depends on how long the queue is.
+    read the memory as it was before. Most often it doesn't, so that tests pass and training goes wrong now and then. This
+    can't be shown by running the example: virtual CUDA copies at once, and on a GPU it depends on how long the queue is.
 
     ## Example
     ```python
