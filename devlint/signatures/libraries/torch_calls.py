@@ -338,6 +338,17 @@ def _compressed(call: Call) -> Value:
     return mapped(values, lambda v: result_of(v, RANKED) if v.kind in (TENSOR, UNKNOWN) else NOTHING, call.frame.atoms)
 
 
+def _collated(call: Call) -> Value:
+    """A batch of what it is given, on the host where nothing says otherwise: tensors are stacked where they are."""
+    given = call.argument(0, "batch")
+    part = containers.element(call.frame, given) if given is not None else NOTHING
+    elsewhere = [o for _, o in part.options() if o.kind is TENSOR and o.place != HOST]
+    if not elsewhere:
+        return Value(BATCH, HOST, rank=RANKED, data="item", likely=True)
+    at = elsewhere[0] if len({o.place for o in elsewhere}) == 1 else NOTHING
+    return Value(TENSOR, at.place, rank=RANKED, likely=True, step=at.step)
+
+
 SPECIAL: dict[str, Meaning] = {
     "torch.device": _device,
     "torch.cuda.is_available": _available,
@@ -363,7 +374,7 @@ SPECIAL: dict[str, Meaning] = {
     "torch.nn.Parameter": parameter,
     "torch.nn.Buffer": buffer,
     "torch.utils.data.DataLoader": _loader,
-    "torch.utils.data.default_collate": lambda call: Value(BATCH, HOST, rank=RANKED, data="item", likely=True),
+    "torch.utils.data.default_collate": _collated,
     "torch.utils.data.TensorDataset": lambda call: _dataset(call),
     "torch.utils.data.Subset": _first,
     "torch.utils.data.ConcatDataset": _nothing,

@@ -394,16 +394,19 @@ _CASTS = {
 
 
 def cast_around(making: ast.Call, moving: ast.Call, name: str, facts: Facts) -> tuple[ast.Call, str] | None:
-    """(the call, the type) of the one `.long()` between a factory and its move, or right after that, which `dtype=` says as well."""
+    """(the call, the type) of the one `.long()` between a factory and its move, or right after that, which `dtype=` says as well.
+
+    What only shapes the tensor may stand beside it.
+    """
     prefix = ast.unparse(making.func).removesuffix(name.rpartition(".")[2])
     if prefix == "" or any(k.arg in ("dtype", None) for k in making.keywords):
         return None
     inner = moving.func.value if isinstance(moving.func, ast.Attribute) else moving
     above = [*islice(facts.model.ancestors(moving), 2)]
-    outer = above[1] if inner is making and len(above) > 1 else inner
+    outer = above[1] if inner is making and len(above) > 1 else _under_shaping(inner)
     match outer:
         case ast.Call(func=ast.Attribute(value=value, attr=cast), args=[], keywords=[]) if cast in _CASTS:
-            is_next = value in (making, moving)
+            is_next = value is moving or _under_shaping(value) is making
         case ast.Call(
             func=ast.Attribute(value=value, attr="to" | "type"), args=[ast.Attribute(attr="dtype") as told], keywords=[]
         ):
@@ -415,6 +418,18 @@ def cast_around(making: ast.Call, moving: ast.Call, name: str, facts: Facts) -> 
     counted = name == "torch.arange" and f"torch.{cast}" in _COUNTED_IN
     fits = name in _TYPED or counted or (name in OF_DATA and cast in _READ_AS)
     return (outer, f"{prefix}{_CASTS[cast]}") if is_next and fits else None
+
+
+def _under_shaping(node: ast.expr) -> ast.expr:
+    """What is only shaped by the last calls of a chain: `torch.ones(n)` of `torch.ones(n).view(1, -1)`."""
+    while (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in SHAPING
+        and not any("dtype" in ast.unparse(k) or "torch." in ast.unparse(k) for k in (*node.args, *node.keywords))
+    ):
+        node = node.func.value
+    return node
 
 
 # Their results are of the default type, which is float32 where nobody sets another.
