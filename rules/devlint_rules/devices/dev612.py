@@ -13,7 +13,7 @@ from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.chosen import NAMES, Chosen, chosen_in, own_device
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts, PlacementModel, Unit
+    from devlint.facts import ClassInfo, Facts, PlacementModel, Unit
 
 
 class ChosenDeviceIgnored(Rule):
@@ -100,7 +100,7 @@ class ChosenDeviceIgnored(Rule):
         elif found.is_default and isinstance(expression, ast.Call):
             edit = facts.with_argument(expression, f"device={found.device}")
             change = Change(f"give it `{found.device}`", "unsafe", edits=(edit,))
-        yield Report(node, found.message, "likely", change=change)
+        yield Report(node, found.message, "likely", change=change, minor=found.few_act)
 
 
 class _Found(NamedTuple):
@@ -111,6 +111,8 @@ class _Found(NamedTuple):
     wrong: ast.expr | None = None
     # The call leaves the device to a default.
     is_default: bool = False
+    # The choice is always what the default says, or nothing is placed by it.
+    few_act: bool = False
 
 
 def _found(node: ast.AST, scope: FunctionModel | None, model: PlacementModel) -> _Found | None:
@@ -300,7 +302,8 @@ def _by_default(call: ast.Call, scope: FunctionModel | None, model: PlacementMod
     shown = f"`{name}={ast.unparse(default)}`"
     if chosen is not None:
         message = f"{called} isn't given `{chosen.name}`, and takes its default: {shown}"
-        return _Found(message, chosen.name if name == "device" else "", is_default=name == "device")
+        few_act = _only_keeps(found.makes, found.function, name) or _is_always_default(chosen, default, scope, model)
+        return _Found(message, chosen.name if name == "device" else "", is_default=name == "device", few_act=few_act)
     own = _device_of_class(scope, model)
     if own:
         return _Found(f"{called} isn't given a device, and takes its default: {shown}; this object has `{own}`")
@@ -311,6 +314,40 @@ def _by_default(call: ast.Call, scope: FunctionModel | None, model: PlacementMod
         message = f"{called} isn't given the device of `{tensor}`, and takes its default: {shown}"
         return _Found(message, f"{tensor}.device", is_default=name == "device")
     return None
+
+
+def _only_keeps(cls: ClassInfo | None, constructor: FunctionModel, name: str) -> bool:
+    """Whether a constructor does no more with its device than to keep it, and no method of the class asks for that."""
+    if cls is None:
+        return False
+    kept = {
+        name_kept
+        for n in constructor.nodes
+        if isinstance(n, ast.Assign) and isinstance(n.value, ast.Name) and n.value.id == name
+        for target in n.targets
+        if (name_kept := dotted(target))
+    }
+    uses = [n for n in constructor.nodes if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
+    if not kept or len(uses) > 1:
+        return False
+    nodes = [n for method in cls.methods() for n in method.nodes if isinstance(n, ast.Attribute)]
+    return not any(dotted(n) in kept and isinstance(n.ctx, ast.Load) for n in nodes)
+
+
+def _is_always_default(chosen: Chosen, default: ast.expr, scope: FunctionModel | None, model: PlacementModel) -> bool:
+    """Whether the function's own device has the same default, and each call of it, and there are some, leaves it or says just that."""
+    own = scope.defaults.get(chosen.name) if scope is not None and chosen.is_parameter else None
+    if scope is None or own is None or ast.unparse(own) != ast.unparse(default):
+        return False
+    position = [a.arg for a in scope.parameters].index(chosen.name)
+    calls = [call for _, call in model.calls_in_sight(scope.node)]
+    return bool(calls) and all(
+        len(call.args) <= position
+        and not any(isinstance(a, ast.Starred) for a in call.args)
+        and all(k.arg is not None for k in call.keywords)
+        and all(ast.unparse(k.value) == ast.unparse(default) for k in call.keywords if k.arg == chosen.name)
+        for call in calls
+    )
 
 
 def _may_default(call: ast.Call, model: PlacementModel) -> bool:
@@ -367,6 +404,9 @@ def _by_availability(node: ast.IfExp, scope: FunctionModel | None, model: Placem
     if not own or scope is None or scope.name in ("__init__", *_MOVES) or chosen_in(scope, model.source) is not None:
         return None
     if any(isinstance(p, ast.Assign) and _mentions_device(p.targets) for p in model.ancestors(node)):
+        return None
+    if any(isinstance(p, (ast.If, ast.IfExp)) and _mentions(p.test, own) for p in model.ancestors(node)):
+        # `if self.device == "auto":`
         return None
     message = f"this asks which device there is, and not which was chosen: `{own}`"
     # A device has its type: what is chosen here is a string.

@@ -10,6 +10,7 @@ from devlint.facts import FunctionModel, dotted, walk
 from devlint.findings import Edit
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
+from devlint_rules.devices.made import holds_nothing, is_moved_to_the_same
 
 if TYPE_CHECKING:
     from devlint.facts import ClassInfo, Facts, PlacementModel, Unit
@@ -110,11 +111,17 @@ class StaleDevice(Rule):
                 "likely",
                 notes=tuple(facts.note(f"`{name}` places this", use) for use in kept[:4]),
                 change=_by_parameters(kept, scope, facts),
+                minor=_is_minor(found, scope, facts.model),
             )
             return
         attribute = _moving(found, facts.scope, facts.model)
         if attribute:
             yield Report(node, f"`to` moves the tensors and leaves `{attribute}` as it was", "likely")
+
+
+def _is_minor(found: ast.expr, scope: FunctionModel, model: PlacementModel) -> bool:
+    """Whether nobody makes such a module, or whoever does moves it to that device alone, or there is nothing in it to be moved."""
+    return model.is_unused(found) or is_moved_to_the_same(scope, model) or holds_nothing(_class_of(scope, model))
 
 
 def _class_of(scope: FunctionModel | None, model: PlacementModel) -> ClassInfo | None:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind
+from devlint.facts import Kind, own_nodes
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.arguments import taker, takers
@@ -130,7 +130,21 @@ def _index(node: cst.Call, call: ast.Call, facts: Facts) -> Iterator[Report]:
         f"`{facts.name_of(node)}` is -1 where `{owner}` is on cpu, which has no index",
         "likely",
         change=Change("use its device", "safe", edits=(facts.replaced(call, f"{owner}.device"),)),
+        minor=facts.model.is_unused(call) or _is_for_cuda(call, facts),
     )
+
+
+# What a project says that may run without CUDA.
+_ANY_DEVICE = r"is_available\(\)|torch\.device\(|[\"']cpu[\"']|\.to\((?:\w{1,40}\.){0,3}device\b"
+
+
+def _is_for_cuda(call: ast.Call, facts: Facts) -> bool:
+    """Whether nothing runs without CUDA here: the same function moves something there, or the project never speaks of another device."""
+    calls = [n for n in own_nodes(facts.model.enclosing_scope(call)) if isinstance(n, ast.Call)]
+    moves = [n for n in calls if isinstance(n.func, ast.Attribute) and n.func.attr == "cuda" and not n.args]
+    if any(not _is_guarded(n, facts) for n in moves):
+        return True
+    return not facts.model.texts_match(_ANY_DEVICE) and facts.model.project_uses(r"\.cuda\(")
 
 
 def _is_guarded(call: ast.Call, facts: Facts) -> bool:

@@ -164,5 +164,24 @@ def _forgotten(call: ast.Call, scope: FunctionModel) -> str:
         or any(k in text for k in ("tree_map", "map_structure", "raise "))
     ):
         return ""
+    if _moves_the_rest(scope, subject):
+        return ""
     forgotten = next(iter(missing))
     return f"`{scope.name}` looks into {next(iter(here))}s and dicts, and a {forgotten} stays as it came"
+
+
+def _moves_the_rest(scope: FunctionModel, subject: str) -> bool:
+    """Whether what no branch is for is moved as it is: `return batch.to(device)` at the end, which raises for a tuple."""
+    last = scope.node.body[-1]
+    match last:
+        case ast.Return(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="to" | "cuda"))):
+            return name == subject
+        case ast.If():
+            while last.orelse and len(last.orelse) == 1 and isinstance(last.orelse[0], ast.If):
+                last = last.orelse[0]
+            return any(
+                isinstance(n, ast.Attribute) and n.attr in ("to", "cuda") and dotted(n.value) == subject
+                for s in last.orelse
+                for n in walk(s)
+            )
+    return False

@@ -91,7 +91,7 @@ class CollectiveBeforeSetDevice(Rule):
         does = (
             "talks by NCCL" if _with_nccl(call, facts) else "works on a GPU of its own" if _has_gpu(call, facts) else ""
         )
-        if not does:
+        if not does or _is_selected_by_callers(facts):
             return
         yield Report(
             node,
@@ -118,6 +118,14 @@ def _selects(model: PlacementModel) -> bool:
     ):
         return True
     return bool(model.imports_from(re.compile(_SELECTS.encode())))
+
+
+def _is_selected_by_callers(facts: Facts) -> bool:
+    """Whether a file that calls the function selects a GPU itself: that comes before the first tensor, as far as can be told."""
+    scope = facts.scope
+    if scope is None or scope.cls is not None or scope.parent is not None:
+        return False
+    return any(re.search(_SELECTS, file.source.text) for file in facts.model.files_naming(scope.name))
 
 
 def _with_nccl(call: ast.Call, facts: Facts) -> bool:
