@@ -243,10 +243,11 @@ def same_place(frame: Frame, a: Place, b: Place) -> Condition:
 def on_accelerator(frame: Frame, value: Value) -> Condition:
     """`x.is_cuda`."""
     place = value.place
-    if place == HOST:
+    if place == HOST and not value.likely:
         return FALSE
     if place.off_host:
         return TRUE
     if place.is_open:
         return frame.atoms.negated(frame.atoms.literal(("on host", place), True))
+    # What is only likely decides nothing: what stands under the test would be certain.
     return frame.atoms.literal(("is_cuda", token(value)), False)
