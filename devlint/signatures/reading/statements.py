@@ -35,6 +35,7 @@ from devlint.signatures.values.values import (
     rank_of,
     reference,
 )
+from devlint.source.masks import is_mask
 from devlint.source.modules import last_name
 from devlint.source.slim import by_kind
 from devlint.source.trees import has_too_many_branches, names_in
@@ -144,10 +145,25 @@ def _put_by_index(frame: Frame, target: ast.Subscript, node: ast.expr, value: Va
     if not any(option.kind is TENSOR for _, option in value.options()):
         return
     parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
+    if len(parts) == 1 and _is_of_one(node) and is_mask(parts[0], lambda name: _given_to(frame, name)):
+        return
     indices = [evaluate(frame, part) for part in parts if not isinstance(part, (ast.Slice, ast.Constant))]
     if any(option.kind is TENSOR and rank_of(option) != ZERO_DIM for index in indices for _, option in index.options()):
         held = target.value, evaluate(frame, target.value)
         frame.need("operation", target, "index_put_", held, (node, value), guarded=True)
+
+
+def _is_of_one(node: ast.expr) -> bool:
+    """Whether a tensor has one element: `torch.tensor([1])`."""
+    match node:
+        case ast.Call(func=func, args=[ast.List(elts=[ast.Constant()]) | ast.Tuple(elts=[ast.Constant()]), *_]):
+            return last_name(func) in ("tensor", "as_tensor")
+    return False
+
+
+def _given_to(frame: Frame, name: ast.Name) -> Sequence[ast.expr]:
+    """What a function assigns to a name."""
+    return frame.function.assigned.get(name.id, ()) if frame.function is not None else ()
 
 
 def _ann_assign(frame: Frame, node: ast.AnnAssign) -> None:
