@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from devlint.facts import last_name
-from devlint_rules.moves.factories import SHAPING
+from devlint_rules.moves.factories import SHAPING, makes_float32
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
@@ -89,6 +89,4 @@ def _made_by(function: str, args: list[ast.expr], facts: Facts) -> str:
             return _named(asked, facts)
     if function in _OF_INDICES:
         return "int64"
-    sets_default = facts.model.texts_match(r"\bset_default_(?:dtype|tensor_type)\b", elsewhere=True)
-    is_plain = function in _OF_DEFAULT_TYPE and "set_default_" not in facts.text.text and not sets_default
-    return "float32" if is_plain else ""
+    return "float32" if function in _OF_DEFAULT_TYPE and makes_float32(facts) else ""

@@ -438,11 +438,13 @@ _OF_DEFAULT_TYPE = frozenset({"torch.zeros", "torch.ones", "torch.eye", "torch.e
 
 def makes_floats(name: str, dtype: str, facts: Facts) -> bool:
     """Whether a factory makes what `.float()` made of its result without being told: a project sets no other default type."""
-    return (
-        name in _OF_DEFAULT_TYPE
-        and dtype.endswith(".float")
-        and "set_default_" not in facts.text.text
-        and not facts.model.texts_match(r"\bset_default_(?:dtype|tensor_type)\b", elsewhere=True)
+    return name in _OF_DEFAULT_TYPE and dtype.endswith(".float") and makes_float32(facts)
+
+
+def makes_float32(facts: Facts) -> bool:
+    """Whether what is made without a type is of float32: neither a file nor its project sets another default."""
+    return "set_default_" not in facts.text.text and not facts.model.texts_match(
+        r"\bset_default_(?:dtype|tensor_type)\b", elsewhere=True
     )
 
 
