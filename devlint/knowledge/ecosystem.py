@@ -262,3 +262,10 @@ WANDB_RUN = "wandb.Run"
 # Libraries whose modules bring TorchScript with them when they are unpickled, and load it to where it was written whatever `map_location`
 # says: https://github.com/e3nn/e3nn/blob/main/e3nn/util/codegen/_mixin.py
 SCRIPTED_IN_PICKLES = ("e3nn",)
+
+# Packages that have kernels for CUDA alone (their setup.py builds a CUDAExtension and nothing else, or they bind NVIDIA's own libraries):
+# what imports one under no condition doesn't run where CUDA is missing.
+OF_CUDA_ALONE = frozenset(
+    {"causal_conv1d", "cupy", "diff_gaussian_rasterization", "flash_attn", "mamba_ssm", "nvdiffrast", "pointnet2_ops",
+     "pointops", "pycuda", "selective_scan_cuda", "simple_knn", "tensorrt", "tinycudann", "torch2trt"}
+)  # fmt: skip

@@ -6,7 +6,7 @@ import ast
 
 from devlint.knowledge.operators import Called, Operator
 from devlint.signatures.state import containers
-from devlint.signatures.state.frame import Call
+from devlint.signatures.state.frame import Call, Frame
 from devlint.signatures.values.values import (
     A_NUMBER,
     BATCH,
@@ -113,11 +113,16 @@ def apply(call: Call, facts: Operator, operands: list[Named]) -> Value:
         )
     parts = [p for v in joined[:4] for p in _tensors(v)]
     whole = frame.reader.together(frame, call.node, *parts[:4]) if parts else Value(TENSOR, UNKNOWN_PLACE)
-    if parts and all(p.kind is UNKNOWN or _is_host_array(p) for p in parts):
+    if parts and all(_may_be_number(frame, p) or _is_host_array(p) for p in parts):
         # Beside a tensor on the host that has dimensions there is room for others there alone, and for numbers.
         whole = next(filter(_is_host_array, parts), whole)
     made = mapped(whole, lambda v: _computed(v, rank), frame.atoms)
     return _shaped(call, facts, made)
+
+
+def _may_be_number(frame: Frame, value: Value) -> bool:
+    """Whether nothing says that a value is a tensor which a caller has put somewhere: beside one on the host, that is told by itself."""
+    return value.kind is UNKNOWN and not (value.place.is_open and value.path in frame.tensors)
 
 
 def _is_host_array(value: Value) -> bool:

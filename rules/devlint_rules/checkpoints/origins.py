@@ -147,7 +147,7 @@ def _is_written_by_callees(before: list[ast.Call], file: ast.expr, facts: Facts)
     called = {last_name(n.func) for n in before}
     writing = [
         n
-        for n in _calls_of({"save"}, facts)
+        for n in _calls_of(_WRITING, facts)
         if (len(n.args) > 1 and paths & _paths_of(n.args[1], facts)) or _writes_one_of(n, file, facts)
     ]
     # What is called by its name, or by that of its class, of which an object is made: `Trainer(callbacks=[Saving()])`.

@@ -11,6 +11,7 @@ from devlint.facts import last_name, own_nodes, walk
 from devlint.knowledge.cuda import raising
 from devlint.lazy import regex
 from devlint_rules.checkpoints.published import is_of_base, is_published, lies_at_one_place
+from devlint_rules.checkpoints.starts import starts_with_cuda_alone
 from devlint_rules.checkpoints.uncalled import is_nobodys
 from devlint_rules.guards import moves_on_each_way
 
@@ -47,7 +48,7 @@ def has_device(call: ast.Call, facts: Facts) -> bool:
         return True
     if _ON_CUDA_BY_DEFAULT.search(facts.text.text) or _is_met(facts.model, call, _asks_before):
         return True
-    if _is_told_by_trainer(facts.model, call):
+    if _is_told_by_trainer(facts.model, call) or starts_with_cuda_alone(facts.model):
         return True
     return _is_met(facts.model, call, _needs_accelerator) or _is_met(facts.model, call, _has_just_trained)
 

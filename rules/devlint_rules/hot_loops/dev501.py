@@ -36,16 +36,16 @@ class ItemInHotLoop(Rule):
     Told where the rule is selected by its code, as in `--select DEV501`: what waits in loops that train nothing (under
     `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that only call a model), or whose passes are
     epochs; at the end of a step, after `optimizer.step()`; in a guard (`if not math.isfinite(loss.item()): sys.exit(1)`, `assert`,
-    `if loss < best:`, `if not math.isnan(loss.item()): loss.backward()`); what another line of each step prints, or shows, by way of
+    `if loss < best:`, `if loss == 0: continue`, `if not math.isnan(loss.item()): loss.backward()`); what another line of each step prints, or shows, by way of
     a running total or a meter too (`bar.set_description(f"{meter.avg}")`), unless an option turns that off, or reads right before; behind
     a count of its own (`x.masked_select(mask).sum().item()`); beside a loop
     over the steps of a model in each pass; where a program of several processes isn't (`if not args.distributed:`); in a loop that calls
     `torch.cuda.synchronize()` in each pass; and where the same stretch
     of the step waits for something else that no rule tells of.
     Where each step waits for the copy of its batch (`x.cuda()`, without `non_blocking=True` from pinned memory), nothing is queued from one
-    to the next, and a number that a meter wants is told by the rule's code alone; what is gathered (`total += loss.item()`) is told still.
-    At the end of a step it tells by default of what it has a fix for; before such a copy, where `--fix` applies it, unless the workers of a
-    `DataLoader` have the next batch ready.
+    to the next, and what a reading costs is that the rest of one step isn't queued ahead: it is told by the rule's code alone, but for
+    what has a fix (`total += loss.item()`). At the end of a step it tells by default of what it has a fix for; before such a copy,
+    where `--fix` applies it, unless the workers of a `DataLoader` have the next batch ready.
 
     In code that is hot by its role (in preview) it tells of what each step comes by; of what stands where an option leads,
     runs once a request, reads again what the function has read, or stands right after another wait, or right before one that
@@ -161,7 +161,7 @@ class ItemInHotLoop(Rule):
             notes=stalls.loop_notes(hot, value, facts),
             hint=None if change else _hint(node, facts),
             change=change,
-            minor=(waits_for_batch(hot, facts) and not _gathers(facts.statement)) or gains_little(read, hot, facts)
+            minor=waits_for_batch(hot, facts) or gains_little(read, hot, facts)
             if change is None
             else is_said(read, facts) or ends_before_copy(change, node, hot, facts),
         )
@@ -374,14 +374,6 @@ def _names(node: ast.AST, name: str) -> bool:
         isinstance(n, ast.arg) and n.arg == name for n in ast.walk(node)
     )
     return bool(loads) and not is_own
-
-
-def _gathers(statement: ast.AST) -> bool:
-    """`total += loss.item()`, `losses.append(loss.item())`: what tensors can do as well, and be read after the loop."""
-    match statement:
-        case ast.AugAssign(op=ast.Add()) | ast.Expr(value=ast.Call(func=ast.Attribute(attr="append"))):
-            return True
-    return False
 
 
 def _collecting(statement: ast.AST) -> str:

@@ -40,7 +40,7 @@ class BranchOnTensorInHotLoop(Rule):
     Told where the rule is selected by its code, as in `--select DEV504`: what waits in loops that train nothing (under
     `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that only call a model), or whose passes are
     epochs; at the end of a step, after `optimizer.step()`; in a guard (`if not math.isfinite(loss.item()): sys.exit(1)`, `assert`,
-    `if loss < best:`); where a program of several processes isn't (`if not args.distributed:`); and where the same stretch
+    `if loss < best:`, `if loss == 0: continue`); where a program of several processes isn't (`if not args.distributed:`); and where the same stretch
     of the step waits for something else that no rule tells of.
     So it does everywhere of sizes that only the values tell, of which no cheaper form is known.
 

@@ -280,7 +280,7 @@ def _is_guard(statement: ast.AST) -> bool:
         case ast.If(test=test, body=body, orelse=orelse):
             if _BEST.search(ast.unparse(test)) or all(map(_says, body)) or (orelse and all(map(_says, orelse))):
                 return True
-            return _asks_whether_finite(test) and any(map(_minds, body))
+            return (_asks_whether_finite(test) or _asks_whether_zero(test)) and any(map(_minds, body))
     return False
 
 
@@ -293,7 +293,15 @@ def _asks_whether_finite(test: ast.expr) -> bool:
     return any(isinstance(n, ast.Call) and last_name(n.func) in _FINITE for n in walk(test))
 
 
-# What a step does, or leaves undone, where a number isn't finite.
+def _asks_whether_zero(test: ast.expr) -> bool:
+    """`if loss == 0: continue`: nothing was found in the batch, and there is nothing to learn from it."""
+    match test:
+        case ast.Compare(ops=[ast.Eq()], comparators=[ast.Constant(value=0)]):
+            return True
+    return False
+
+
+# What a step does, or leaves undone, where a number isn't finite, or is nothing.
 _MINDING = frozenset({"exit", "_exit", "quit", "abort", "save", "backward", "step", "zero_grad"})
 
 

@@ -1,0 +1,62 @@
+"""Whether a program starts without an accelerator at all: what its file of code imports, and what that runs when it is imported."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from devlint.facts import own_nodes
+from devlint.knowledge.ecosystem import OF_CUDA_ALONE
+
+if TYPE_CHECKING:
+    from devlint.facts import PlacementModel
+
+# So many files are looked at.
+_MAX_FILES = 40
+
+
+def starts_with_cuda_alone(model: PlacementModel) -> bool:
+    """Whether a file imports, under no condition and by way of others too, what has kernels for CUDA alone or calls `.cuda()` as it is imported."""
+    return any(
+        any(map(_is_of_cuda_alone, file.source.tree.body))
+        or (file is not model and any(map(_moves_when_imported, file.source.tree.body)))
+        for file in _imported_with(model)
+    )
+
+
+def _imported_with(model: PlacementModel) -> Iterator[PlacementModel]:
+    """A file, and those of the project that are imported with it, the nearest ones first."""
+    ahead, seen = [model], {model.source.path}
+    for file in ahead:
+        yield file
+        imports = (s for s in file.source.tree.body if isinstance(s, (ast.Import, ast.ImportFrom)))
+        for source in (found for statement in imports for found in file.imported_modules(statement)):
+            if source.path not in seen and len(seen) < _MAX_FILES:
+                seen.add(source.path)
+                ahead += [other] if (other := model.file_of(source)) is not None else []
+
+
+def _is_of_cuda_alone(statement: ast.stmt) -> bool:
+    match statement:
+        case ast.Import(names=names):
+            return any(name.name.partition(".")[0] in OF_CUDA_ALONE for name in names)
+        case ast.ImportFrom(module=str(module), level=0):
+            return module.partition(".")[0] in OF_CUDA_ALONE
+    return False
+
+
+def _moves_when_imported(statement: ast.stmt) -> bool:
+    """`grid = torch.ones(4).cuda()` at the top level, `def f(x, grid=torch.ones(4).cuda())`."""
+    match statement:
+        case ast.FunctionDef(args=args) | ast.AsyncFunctionDef(args=args):
+            run: list[ast.AST] = [d for d in (*args.defaults, *args.kw_defaults) if d is not None]
+        case ast.Expr() | ast.Assign():
+            run = [statement]
+        case _:
+            return False
+    return any(
+        isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and n.func.attr == "cuda"
+        for part in run
+        for n in (part, *own_nodes(part))
+    )
