@@ -172,11 +172,13 @@ def test_what_is_linted_after_room_was_made_is_found_as_before(tmp_path, monkeyp
         (tmp_path / name).write_text(USER)
     before = codes(tmp_path, names)
     # No more than one file is kept from then on.
-    monkeypatch.setattr("devlint.source.project.MAX_KEPT_BYTES", 1)
+    for limit in ("MAX_KEPT_BYTES", "MAX_SHARED_BYTES"):
+        monkeypatch.setattr(f"devlint.source.project.{limit}", 1)
     assert codes(tmp_path, names) == before == {name: ["DEV204"] for name in names}
 
 
-def test_where_room_is_made_what_no_other_file_asks_for_goes_first(tmp_path, monkeypatch):
+@pytest.mark.parametrize("kept", [1, len(MOVER) + len(USER)])
+def test_where_room_is_made_what_no_other_file_asks_for_goes_first(tmp_path, monkeypatch, kept):
     names = [f"user{i}.py" for i in range(5)]
     for name in ("near.py", *names):
         (tmp_path / name).write_text(MOVER if name == "near.py" else USER)
@@ -187,7 +189,7 @@ def test_where_room_is_made_what_no_other_file_asks_for_goes_first(tmp_path, mon
         return parse(text)
 
     monkeypatch.setattr("devlint.source.project.parse", noted)
-    monkeypatch.setattr("devlint.source.project.MAX_KEPT_BYTES", len(MOVER) + len(USER))
+    monkeypatch.setattr("devlint.source.project.MAX_KEPT_BYTES", kept)
     assert codes(tmp_path, names) == {name: ["DEV204"] for name in names}
     assert parsed.count(MOVER) == 1
 

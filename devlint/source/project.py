@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from devlint.source.mentions import Mentions
     from devlint.source.modules import SourceModule
 
-# Source text of which trees are kept per process; a tree takes some fifteen times the memory of its text, and what is
-# understood of it as much again.
+# Source text of which is kept per process what was read and understood: some hundred times the memory of the text. Beyond it goes
+# what was linted and no other file has asked for.
 MAX_KEPT_BYTES = 2_500_000
+# Beyond this goes all. What a library's files have in common is some megabytes: read again for each of them, it takes most of the time.
+MAX_SHARED_BYTES = 6_000_000
 # As much is kept for one file that imports all of it.
 MAX_BYTES_OF_ONE_FILE = 20_000_000
 # Larger modules are generated tables; what they define is left unknown.
@@ -443,7 +445,7 @@ class Project:
         """Makes room before the next file, where much is kept of the last ones, or not all was read that the last one asks for."""
         if self.kept_bytes > MAX_KEPT_BYTES:
             self._forget_unasked()
-        if self._made_room or self.kept_bytes > MAX_KEPT_BYTES:
+        if self._made_room or self.kept_bytes > MAX_SHARED_BYTES:
             self.make_room()
 
     def _forget_unasked(self) -> None:
