@@ -13,6 +13,7 @@ from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.moves.assigned import assignment_of, elements_of
 from devlint_rules.moves.dropped import MOVES, is_deliberate, root_of, said_by
 from devlint_rules.moves.dtypes import casts_to_own_type
+from devlint_rules.moves.meeting_host import meets_host
 from devlint_rules.moves.needless import (
     changes_nothing,
     goes_by_itself,
@@ -60,7 +61,8 @@ class DiscardedMove(Rule):
     ## Fix safety
     Safe: the result is assigned to what was moved, when that is a name, an attribute or a subscript, and isn't there, or of that type, already.
     Unsafe where only the use of it tells that it is a tensor, as for the parts of a batch: it may be meant to stay.
-    Not offered for what goes to the host and isn't read there, for what is only collected in a list, or where arrays are made without a copy to the host: that works as
+    Not offered for what goes to the host and isn't read there, for what is only collected in a list, for what is computed with beside a
+    tensor that is made on the host (`torch.ones(3) * self.rate`), or where arrays are made without a copy to the host: that works as
     long as the result is dropped.
 
     ## References
@@ -108,6 +110,7 @@ class DiscardedMove(Rule):
             or is_wanted_on_host(call, moved, facts)
             or is_given_back(call, moved, facts)
             or is_shown(moved, facts)
+            or meets_host(facts.node(call), facts)
         )
         assigned = assignment_of(node, facts)
         change = None if needless else assigned
