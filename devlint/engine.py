@@ -17,7 +17,7 @@ from devlint.inspection import FOLLOWING_IMPORTS, Inspection, Withheld
 from devlint.regexes import regex
 from devlint.rule import Registry, Rule, UnknownCode, UnreadableFile, UnusedSuppression
 from devlint.screen import Screen, lets_through, pattern_of
-from devlint.settings import Settings
+from devlint.settings import Selection, Settings
 from devlint.source.looks import Looks
 from devlint.source.widths import keeps, shown_width
 from devlint.suppressions import read_suppressions
@@ -104,6 +104,13 @@ class Linter:
         if fix is not None and safety is not None:
             fix = replace(fix, safety=safety)
         return replace(finding, severity=severity, fix=fix)
+
+    def beside(self, codes: tuple[str, ...]) -> Linter:
+        """A linter of the same files for some rules, or families of rules, whatever the settings say of these."""
+        settings = replace(
+            self.settings, overrides=Selection(select=codes), per_file_ignores=(), confidence="likely", ignore_noqa=True
+        )
+        return Linter(settings, self.registry, self._files)
 
     def project(self) -> Project:
         """The project that imports are followed in."""

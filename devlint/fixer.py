@@ -1,8 +1,8 @@
 """Applies fixes: in passes, without overlaps, and only where the result checks.
 
 A pass takes as many fixes as don't overlap and have no cause in common, applies them together, and lints the result.
-When that result isn't safe (devlint/safeguards.py), or holds findings that weren't there, or still holds what was to be
-fixed, the first fix is tried alone; if its result doesn't check either, it is withheld and reported as DEV003. A fix may
+When that result isn't safe (devlint/safeguards.py), or holds findings that weren't there, mixed devices even where
+nobody asked for their rules, or still holds what was to be fixed, the first fix is tried alone; if its result doesn't check either, it is withheld and reported as DEV003. A fix may
 reveal the next bug: a module that moves at last meets a tensor that doesn't. Where that one's fix may be applied too, the
 two go together; a warning that nobody gave as long as another wait stood beside it is no reason to withhold anything. Nothing
 outside an edit changes.
@@ -30,6 +30,9 @@ from devlint.textmap import TextMap
 MAX_PASSES = 50
 # How many times a fix may reveal something that is fixed along with it.
 MAX_REVEALED = 3
+
+# What fails wherever a fix brings a tensor to another that isn't there, whichever rules were asked for.
+_MIXING = ("DEV2",)
 
 # How a finding is known again after an edit elsewhere has shifted it: its code and the text of its line.
 _Identity = tuple[str, str]
@@ -191,7 +194,7 @@ def _attempt(
     # Nothing new, and each of the fixed findings is gone.
     more = [code for code in has if has[code] > had[code] - gone[code]]
     if not more:
-        return FixOutcome(changed, chosen, after)
+        return _mixed(source, changed, linter) or FixOutcome(changed, chosen, after)
     new = _new(source, findings, changed, after)
     lines = set(source.lines)
     elsewhere = bool(new) and all(changed.lines[f.span.line - 1] in lines for f in new)
@@ -207,6 +210,17 @@ def _attempt(
             return FixOutcome(further.source, [*chosen, *further.applied], further.remaining)
     # What stands where nothing was changed was there before, and couldn't come to it.
     return f"it would {'uncover' if elsewhere else 'bring'} {_brought(more[0], new, changed)}"
+
+
+def _mixed(source: Source, changed: Source, linter: Linter) -> str:
+    """What fails in the changed source, and didn't in the source, by rules that the settings leave out; "" for nothing."""
+    path = source.path or linter.settings.root / source.display
+    asked = linter.settings.codes_for(path, linter.registry)
+    others = linter.beside(_MIXING)
+    if others.settings.codes_for(path, linter.registry) <= asked:
+        return ""
+    new = _new(source, others.every_finding(source), changed, others.every_finding(changed))
+    return f"it would uncover {_brought(new[0].code, new, changed)}" if new else ""
 
 
 def _on_shared_lines(fixes: list[Fix]) -> list[Edit]:

@@ -10,7 +10,7 @@ from devlint.facts import Facts
 from devlint.files import source_from_bytes
 from devlint.fixer import FixOutcome, fix
 from devlint.lazy import cst, m
-from devlint.rule import META_RULES, Change, Registry, Report, Rule
+from devlint.rule import META_RULES, Change, Registry, Report, Rule, load_registry
 from devlint.settings import Settings
 
 
@@ -168,6 +168,15 @@ def test_a_fix_that_brings_a_finding_is_withheld():
     assert {f.code for f in outcome.remaining} == {"DEV003", "TST004"}
     told = next(f.message for f in outcome.remaining if f.code == "DEV003")
     assert "withheld, since it would bring TST002 (line 2: renamed);" in told
+
+
+def test_a_fix_that_mixes_devices_is_withheld_whichever_rules_were_asked_for():
+    text = "import torch\n\nx = torch.ones(1)\nx.to('cuda')\nprint(torch.cat([x, torch.rand(4)]))\n"
+    settings = Settings(root=Path.cwd(), select=("DEV101",))
+    outcome = fix(source_from_bytes(text.encode(), None, "x.py"), Linter(settings, load_registry()), safety="display")
+    assert outcome.source.text == text
+    told = next(f.message for f in outcome.remaining if f.code == "DEV003")
+    assert "withheld, since it would uncover DEV201 (line 5: " in told
 
 
 def test_what_a_fix_reveals_and_can_be_fixed_is_fixed_with_it():
