@@ -40,10 +40,12 @@ from devlint.signatures.answers.silence import (
 )
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame
+from devlint.signatures.state.objects import PARAMETER, REGISTERED
 from devlint.signatures.state.outcome import Need
 from devlint.signatures.values.conditions import TRUE, Condition
 from devlint.signatures.values.values import (
     BATCH,
+    BUFFER,
     EMPTY,
     HOST,
     LIST,
@@ -275,6 +277,10 @@ def _counts(value: Value, need: Need) -> bool:
 _TAKING_FROM_HOST = frozenset({"hpu"})
 
 
+_META = "meta"
+_OF_MODULES = frozenset({BUFFER, PARAMETER, REGISTERED})
+
+
 def _apart(
     reader: Reader,
     frame: Frame,
@@ -295,6 +301,9 @@ def _apart(
     ):
         return None
     if need.sense != "index" and OR_ARRAY in a.tags:
+        return None
+    if any(v.place.name == _META and not v.tags.isdisjoint(_OF_MODULES) for v in (a, b)):
+        # What is made on meta is made to be filled in, by its names most often: nobody sees that.
         return None
     if is_switched_to_host(frame.source):
         return None

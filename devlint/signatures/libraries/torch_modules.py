@@ -33,12 +33,15 @@ from devlint.signatures.values.values import (
     WRAPPER,
     Value,
     mapped,
+    rank_of,
 )
 
 _CONTAINERS = frozenset({"torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict"})
 _WEIGHTED_FIRST = frozenset(
     {"torch.nn.CrossEntropyLoss", "torch.nn.NLLLoss", "torch.nn.BCELoss", "torch.nn.BCEWithLogitsLoss"}
 )
+# Losses whose weight may be a number on the host, as a tensor without dimensions is (seen under FakeTensorMode, 2.13; BCELoss refuses it).
+_TAKING_NUMBERS = frozenset({"torch.nn.BCEWithLogitsLoss", "torch.nn.MultiLabelSoftMarginLoss"})
 _RECURRENT = frozenset({"torch.nn.LSTM", "torch.nn.GRU", "torch.nn.RNN"})
 _PAIRED = frozenset({"torch.nn.MultiheadAttention", "torch.nn.LSTMCell"})
 # A mask, what says that it is the causal one, and the other mask without which it isn't read then, but made where it is wanted.
@@ -97,6 +100,13 @@ def _contents(call: Call) -> Value:
     return containers.sequence(given, call.frame)
 
 
+def _place_by_weight(name: str, weight: Value) -> Value:
+    """A loss that is where its weight is; one without dimensions, or of which nobody knows that it has some, meets what is elsewhere."""
+    is_number = name in _TAKING_NUMBERS and weight.place == HOST and rank_of(weight) != RANKED
+    place = UNKNOWN_PLACE if is_number else weight.place
+    return Value(MODULE, place, data=name, step=weight.step, likely=weight.likely)
+
+
 def _place_of_parts(frame: Frame, value: Value) -> Value:
     """Where the parts of a container are, where they are at one place."""
     contents = frame.slot(value, CONTENTS)
@@ -153,7 +163,7 @@ def call_module(call: Call, module: Value) -> Value:
         any_rank = facts is not None and not facts.zero_dim_ok
         frame.need("operation", call.node, ast.unparse(call.node.func), *compared, any_rank=any_rank)
         for weight in (w for w in weights if w is not None):
-            at = mapped(weight, lambda w: Value(MODULE, w.place, data=name, step=w.step, likely=w.likely), frame.atoms)
+            at = mapped(weight, lambda w: _place_by_weight(name, w), frame.atoms)
             for pair in pairs[:1]:
                 frame.need("call", call.node, ast.unparse(call.node.func), pair, (call.node.func, at))
         for _, value in pairs[:2]:
