@@ -195,7 +195,8 @@ def untold(folder: Path, place: str) -> list[str]:
 def test_it_says_what_would_be_told_by_code_or_in_preview(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         "import torch\n\n\ndef train(model, loader, optimizer, device):\n    losses = []\n    for x, y in loader:\n"
-        "        loss = (model(x.to(device)) - y.to(device)).square().mean()\n        loss.backward()\n"
+        "        x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)\n"
+        "        loss = (model(x) - y).square().mean()\n        loss.backward()\n"
         "        optimizer.step()\n        losses.append(loss.item())\n"
     )
     (tmp_path / "net.py").write_text(
@@ -204,8 +205,8 @@ def test_it_says_what_would_be_told_by_code_or_in_preview(tmp_path: Path) -> Non
     message = "`loss.item()` makes the host wait for the accelerator at each step"
     why = "it stands at the end of a step, and there is no fix"
     with_code = "--extend-select DEV501"
-    assert untold(tmp_path, "train.py:10") == [f"DEV501 would be told here with `{with_code}` ({why}): {message}"]
-    shown = json.loads(where(tmp_path, "train.py:10", "--output-format", "json").stdout)["untold"]
+    assert untold(tmp_path, "train.py:11") == [f"DEV501 would be told here with `{with_code}` ({why}): {message}"]
+    shown = json.loads(where(tmp_path, "train.py:11", "--output-format", "json").stdout)["untold"]
     assert shown == [{"code": "DEV501", "message": message, "options": with_code, "why": why}]
     [told] = untold(tmp_path, "net.py:6")
     in_preview = "DEV501 would be told here with `--preview` (waits in code that is hot by its role are in preview): "
