@@ -2,10 +2,10 @@
 
 A pass takes as many fixes as don't overlap and have no cause in common, applies them together, and lints the result.
 When that result isn't safe (devlint/safeguards.py), or holds findings that weren't there, mixed devices even where
-nobody asked for their rules, or still holds what was to be fixed, the first fix is tried alone; if its result doesn't check either, it is withheld and reported as DEV003. A fix may
-reveal the next bug: a module that moves at last meets a tensor that doesn't. Where that one's fix may be applied too, the
-two go together; a warning that nobody gave as long as another wait stood beside it is no reason to withhold anything. Nothing
-outside an edit changes.
+nobody asked for their rules, or still holds what was to be fixed, the first fix is tried alone; if its result doesn't
+check either, it is withheld and reported as DEV003. A fix may reveal the next bug: a module that moves at last meets a
+tensor that doesn't. Where that one's fix may be applied too, the two go together; a warning that nobody gave as long as
+another wait stood beside it is no reason to withhold anything. Nothing outside an edit changes.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class FixOutcome:
 
 def fix(source: Source, linter: Linter, *, safety: Safety) -> FixOutcome:
     """Applies the fixes of a source's findings that are as safe as asked: those for display are in tests of them alone."""
-    findings = linter.every_finding(source)
+    findings, guard = linter.every_finding(source), _guard(source, linter)
     applied: list[Finding] = []
     withheld: Counter[_Identity] = Counter()
     reasons: dict[_Identity, str] = {}
@@ -68,11 +68,11 @@ def fix(source: Source, linter: Linter, *, safety: Safety) -> FixOutcome:
             retried = len(applied)
             withheld.clear()
             continue
-        attempt = _attempt(source, findings, chosen, linter)
+        attempt = _attempt(source, findings, chosen, linter, guard)
         if isinstance(attempt, str):
             # One of them spoils the others: the first alone, so that the rest can go on.
             chosen = chosen[:1]
-            attempt = _attempt(source, findings, chosen, linter, revealed=MAX_REVEALED)
+            attempt = _attempt(source, findings, chosen, linter, guard, revealed=MAX_REVEALED)
         if isinstance(attempt, str):
             key = _identity(source, chosen[0])
             withheld[key] += 1
@@ -89,7 +89,7 @@ def fix_one(source: Source, finding: Finding, linter: Linter) -> Source | str:
     same = [f for f in findings if f.fix is not None and (f.code, f.span) == (finding.code, finding.span)]
     if not same or not _allowed(same[0], source, "display"):
         return "it isn't there any more" if not same else "it would cross the cells of the notebook"
-    attempt = _attempt(source, findings, same[:1], linter, revealed=MAX_REVEALED)
+    attempt = _attempt(source, findings, same[:1], linter, _guard(source, linter), revealed=MAX_REVEALED)
     return attempt if isinstance(attempt, str) else attempt.source
 
 
@@ -166,11 +166,17 @@ def _adds_lines(edit: Edit) -> bool:
 
 
 def _attempt(
-    source: Source, findings: list[Finding], chosen: list[Finding], linter: Linter, *, revealed: int = 0
+    source: Source,
+    findings: list[Finding],
+    chosen: list[Finding],
+    linter: Linter,
+    guard: Linter | None,
+    *,
+    revealed: int = 0,
 ) -> FixOutcome | str:
     """The source with the chosen fixes applied; what is wrong with the result where it doesn't check.
 
-    What the result reveals is fixed too, where that is no less safe, as many times in turn as `revealed` says.
+    `guard` knows the rules that it is to pass though nobody asked for them. What the result reveals is fixed too, where that is no less safe, as many times in turn as `revealed` says.
     """
     fixes = [f.fix for f in chosen if f.fix is not None]
     imports = [i for fix in fixes for i in fix.imports]
@@ -194,7 +200,7 @@ def _attempt(
     # Nothing new, and each of the fixed findings is gone.
     more = [code for code in has if has[code] > had[code] - gone[code]]
     if not more:
-        return _mixed(source, changed, linter) or FixOutcome(changed, chosen, after)
+        return _mixed(source, changed, guard) or FixOutcome(changed, chosen, after)
     new = _new(source, findings, changed, after)
     lines = set(source.lines)
     elsewhere = bool(new) and all(changed.lines[f.span.line - 1] in lines for f in new)
@@ -205,21 +211,26 @@ def _attempt(
         return f"{still} would still be there"
     safety = next(each for each in get_args(Safety) if all(fix.goes_with(each) for fix in fixes))
     if revealed and new and all(_allowed(finding, changed, safety) for finding in new):
-        further = _attempt(changed, after, _without_overlap(new), linter, revealed=revealed - 1)
+        further = _attempt(changed, after, _without_overlap(new), linter, guard, revealed=revealed - 1)
         if isinstance(further, FixOutcome) and not Counter(f.code for f in further.remaining) - had:
             return FixOutcome(further.source, [*chosen, *further.applied], further.remaining)
     # What stands where nothing was changed was there before, and couldn't come to it.
     return f"it would {'uncover' if elsewhere else 'bring'} {_brought(more[0], new, changed)}"
 
 
-def _mixed(source: Source, changed: Source, linter: Linter) -> str:
-    """What fails in the changed source, and didn't in the source, by rules that the settings leave out; "" for nothing."""
+def _guard(source: Source, linter: Linter) -> Linter | None:
+    """What lints a source for mixed devices, one for all attempts; None where the settings ask for all of that anyway."""
     path = source.path or linter.settings.root / source.display
-    asked = linter.settings.codes_for(path, linter.registry)
-    others = linter.beside(_MIXING)
-    if others.settings.codes_for(path, linter.registry) <= asked:
+    guard = linter.beside(_MIXING)
+    asked, guarded = (each.settings.codes_for(path, linter.registry) for each in (linter, guard))
+    return None if guarded <= asked else guard
+
+
+def _mixed(source: Source, changed: Source, guard: Linter | None) -> str:
+    """What a guard finds in the changed source that the source hadn't; "" for nothing."""
+    if guard is None:
         return ""
-    new = _new(source, others.every_finding(source), changed, others.every_finding(changed))
+    new = _new(source, guard.every_finding(source), changed, guard.every_finding(changed))
     return f"it would uncover {_brought(new[0].code, new, changed)}" if new else ""
 
 

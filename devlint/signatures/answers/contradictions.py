@@ -275,8 +275,7 @@ def _counts(value: Value, need: Need) -> bool:
 
 # Accelerators whose programs copy operands from the host by themselves (Gaudi, in its lazy mode).
 _TAKING_FROM_HOST = frozenset({"hpu"})
-
-
+# Where tensors have no data, and what says that one is a module's.
 _META = "meta"
 _OF_MODULES = frozenset({BUFFER, PARAMETER, REGISTERED})
 

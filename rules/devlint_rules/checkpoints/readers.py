@@ -48,9 +48,12 @@ def has_device(call: ast.Call, facts: Facts) -> bool:
         return True
     if _ON_CUDA_BY_DEFAULT.search(facts.text.text) or _is_met(facts.model, call, _asks_before):
         return True
-    if _is_told_by_trainer(facts.model, call) or starts_with_cuda_alone(facts.model):
+    if _is_told_by_trainer(facts.model, call):
         return True
-    return _is_met(facts.model, call, _needs_accelerator) or _is_met(facts.model, call, _has_just_trained)
+    if _is_met(facts.model, call, _needs_accelerator) or _is_met(facts.model, call, _has_just_trained):
+        return True
+    # The last, for it reads what the file imports.
+    return starts_with_cuda_alone(facts.model)
 
 
 def _leaves_out_a_place(model: PlacementModel, call: ast.Call) -> bool:
