@@ -141,6 +141,8 @@ OWN: dict[str, dict[str, Any]] = {
     },
     "torch.Tensor.pin_memory": {"result": "host"},
     "torch.embedding": {"index": "indices"},
+    # Pivots without dimensions are read past their end: refused or taken by what lies there.
+    "torch.lu_unpack": {"needs_rank": ["LU_data", "LU_pivots"]},
     # Moves are told by their arguments.
     "torch.Tensor.cuda": {"result": "cuda"},
     "torch.Tensor.to": {"result": "to", "waits": "never", "anywhere": ["self", "other"]},
