@@ -87,10 +87,11 @@ def _from_data(call: Call, rank: Any, name: str) -> Value:
         if option.kind in (TENSOR, BATCH):
             return Value(TENSOR, option.place, rank=option.rank, step=option.step, likely=option.likely)
         if option.kind is UNKNOWN:
-            # Of a tensor it stays where that is; but what `torch.tensor` is given hardly is one.
+            # Of a tensor it stays where that is; but what `torch.tensor` is given hardly is one, nor is a setting of an object.
+            is_setting = option.path is not None and len(option.path) > 1 and str(option.path[-1]).startswith(".")
             return Value(
                 UNKNOWN,
-                option.place if name != "torch.tensor" else UNKNOWN_PLACE,
+                UNKNOWN_PLACE if is_setting or name == "torch.tensor" else option.place,
                 data=option.path or option.data,
                 likely=True,
                 tags=option.tags | {MADE_OF_DATA},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from devlint.signatures.libraries.devices import device_from, named_device
-from devlint.signatures.state.frame import ANYTHING, Call
+from devlint.signatures.state.frame import ANYTHING, IF_OBJECT, Call
 from devlint.signatures.values.values import (
     BATCH,
     CONSTANT,
@@ -78,9 +78,9 @@ def moved(call: Call, owner: Value, name: str) -> Value:
         step = step._replace(told=place == HOST, left=owner.place)
         likely = device.likely or (owner.likely and owner.kind is not TENSOR)
         kind = owner.kind if owner.kind is BATCH else TENSOR
-        if kind is BATCH and owner.data == "item" and frame_drops(call) and owner.path is not None:
+        if kind is BATCH and owner.data == "item" and owner.path is not None:
             # As a statement of its own it moves a batch of some class in place.
-            call.frame.env[owner.path, ANYTHING] = Value(UNKNOWN)
+            call.frame.env[owner.path, ANYTHING if frame_drops(call) else IF_OBJECT] = Value(UNKNOWN)
         return Value(kind, place, rank=owner.rank, likely=likely, step=step, data=owner.data if kind is BATCH else None)
 
     return mapped(target, at, call.frame.atoms)

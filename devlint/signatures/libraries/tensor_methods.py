@@ -138,8 +138,8 @@ def _is_handed_types(frame: Frame) -> bool:
     return _HANDS_TYPE_ON.search(source.text) is not None or frame.reader.project_uses(source, _HANDS_TYPE_ON.pattern)
 
 
-# `f(output, x.type())`, `f(dtype=x.type())`
-_HANDS_TYPE_ON = regex(r"[,=] ?[\w.\[\]]{1,60}\.type\(\)")
+# `f(output, x.type())`, `f(dtype=x.type())`, `dtype = torch.cuda.FloatTensor if use_cuda else torch.FloatTensor`
+_HANDS_TYPE_ON = regex(r"[,=] ?[\w.\[\]]{1,60}\.type\(\)|dtype\w{0,20} ?= ?torch\.cuda\.\w{1,20}Tensor")
 
 
 def _new(call: Call, owner: Value) -> Value:

@@ -13,7 +13,7 @@ from devlint.signatures.reading.decorators import keeps_result
 from devlint.signatures.reading.expressions import EXPRESSIONS, evaluate
 from devlint.signatures.reading.instances import Instance
 from devlint.signatures.state import containers
-from devlint.signatures.state.frame import ANYTHING, EVERY, IF_MODULE, PLACE, Call, Frame
+from devlint.signatures.state.frame import ANYTHING, EVERY, IF_MODULE, IF_OBJECT, PLACE, Call, Frame
 from devlint.signatures.state.objects import COMPUTED, attribute, class_of, move, place_around, place_of, scatter
 from devlint.signatures.state.outcome import Effect, Need, Signature
 from devlint.signatures.values.conditions import TRUE, Condition
@@ -635,6 +635,9 @@ def _change(frame: Frame, instance: Instance, effect: Effect) -> None:
             move(frame, target, place, effect.value.step if effect.value.kind is not EITHER else None)
         elif target.kind is UNKNOWN and target.path is not None:
             frame.env[target.path, effect.slot] = place
+        for _, option in target.options():
+            if option.kind is BATCH and option.path is not None:
+                frame.env[option.path, IF_OBJECT] = NOTHING
     else:
         frame.put(target, effect.slot, instance.value(effect.value))
 

@@ -148,7 +148,11 @@ def _put_by_index(frame: Frame, target: ast.Subscript, node: ast.expr, value: Va
     if len(parts) == 1 and _is_of_one(node) and is_mask(parts[0], lambda name: _given_to(frame, name)):
         return
     indices = [evaluate(frame, part) for part in parts if not isinstance(part, (ast.Slice, ast.Constant))]
-    if any(option.kind is TENSOR and rank_of(option) != ZERO_DIM for index in indices for _, option in index.options()):
+    if any(
+        option.kind is TENSOR and rank_of(option) not in ("", ZERO_DIM)
+        for index in indices
+        for _, option in index.options()
+    ):
         held = target.value, evaluate(frame, target.value)
         frame.need("operation", target, "index_put_", held, (node, value), guarded=True)
 

@@ -36,12 +36,12 @@ from devlint.signatures.values.values import (
 
 
 def type_compared(frame: Frame, node: ast.Compare) -> Condition | None:
-    """The condition that `type(x) in (A, B)` holds, of wrappers of torch, tensors and arrays; None for other comparisons."""
+    """The condition that `type(x) in (A, B)` holds, of types that are known here; None for other comparisons."""
     match node:
         case ast.Compare(left=ast.Call(func=ast.Name(id="type"), args=[thing]), ops=[op], comparators=[types]):
             named = _types_named(frame, types)
             outcome = isinstance(op, (ast.Eq, ast.Is, ast.In))
-            return instance_of(frame, evaluate(frame, thing), named, outcome=outcome) if named else None
+            return instance_of(frame, evaluate(frame, thing), named, outcome=outcome, exactly=True) if named else None
         case ast.Compare(
             left=ast.Attribute(value=ast.Call(func=ast.Name(id="type"), args=[thing]), attr="__module__"),
             ops=[ast.Eq() | ast.NotEq() as op],
@@ -55,10 +55,10 @@ _OF_NUMPY = tuple(Value(REFERENCE, data=name) for name in ("numpy.ndarray", "num
 
 
 def _types_named(frame: Frame, types: ast.expr) -> tuple[Value, ...]:
-    """The types that something is compared with, if nothing is derived from them: wrappers of torch, tensors, arrays."""
+    """The types that something is compared with, if all are known: wrappers of torch, tensors, arrays, Python's own."""
     spelt = types.elts if isinstance(types, (ast.Tuple, ast.List, ast.Set)) else [types]
     named = tuple(evaluate(frame, node) for node in spelt if isinstance(node, (ast.Name, ast.Attribute)))
-    known = torch_knowledge().wrappers.keys() | {"torch.Tensor", "numpy.ndarray"}
+    known = torch_knowledge().wrappers.keys() | {"torch.Tensor", "numpy.ndarray"} | _PYTHONS_OWN
     is_all = len(named) == len(spelt) and all(t.kind is REFERENCE and canonical(t.data) in known for t in named)
     return named if is_all else ()
 
@@ -81,13 +81,19 @@ TYPES = {
 PYTHON_TYPES = {"builtins.int": int, "builtins.float": float, "builtins.str": str, "builtins.bool": bool}
 
 
-def instance_of(frame: Frame, value: Value, named: tuple[Value, ...], *, outcome: bool = True) -> Condition:
-    """The condition that a value is of one of some types, or that it isn't."""
+_PYTHONS_OWN = frozenset({*PYTHON_TYPES, "builtins.list", "builtins.tuple", "builtins.dict"})
+
+
+def instance_of(
+    frame: Frame, value: Value, named: tuple[Value, ...], *, outcome: bool = True, exactly: bool = False
+) -> Condition:
+    """The condition that a value is of one of some types, or that it isn't; `exactly`: of none that is derived from them."""
+    is_one = _is_exactly if exactly else _is_a
     result = FALSE
     for condition, option in value.options():
         told: Condition | None = FALSE
         for name in named:
-            one = _is_a(frame, option, name)
+            one = is_one(frame, option, name)
             told = None if one is None or told is None else frame.atoms.either(told, one)
         if told is None:
             told = frame.atoms.literal(("isinstance", token(option), tuple(map(token, named))))
@@ -151,6 +157,14 @@ def _is_a(frame: Frame, value: Value, named: Value) -> Condition | None:
     if python is not None and value.kind in (TENSOR, ARRAY, MODULE, WRAPPER, LIST, TUPLE, DICT, DEVICE, FUNCTION):
         return FALSE
     return None
+
+
+def _is_exactly(frame: Frame, value: Value, named: Value) -> Condition | None:
+    """As `_is_a`, of `type(x) is T`: a dict may be an OrderedDict, a tuple a named one."""
+    if value.kind is CONSTANT and named.data in _PYTHONS_OWN:
+        return TRUE if type(value.data) is PYTHON_TYPES.get(named.data) else FALSE
+    told = _is_a(frame, value, named)
+    return None if value.kind in (LIST, TUPLE, DICT) and told != FALSE else told
 
 
 def _is_bare(value: Value, name: str) -> bool:

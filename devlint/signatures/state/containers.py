@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Sequence
 
 from devlint.signatures.state.frame import ANYTHING, CONTENTS, STORED, Frame, Stored
-from devlint.signatures.state.objects import extended, place_of
+from devlint.signatures.state.objects import extended, is_moved_batch, is_moved_item, place_of
 from devlint.signatures.values.conditions import TRUE
 from devlint.signatures.values.values import (
     A_NUMBER,
@@ -225,7 +225,8 @@ def _batch_item(frame: Frame, batch: Value, index: Value) -> Value:
     known = frame.slot(batch, _written(index)) if index.kind is CONSTANT else None
     if known is not None:
         return known
-    if batch.path is not None and frame.get((batch.path, ANYTHING)) is not None:
+    by_name = index.kind is CONSTANT and isinstance(index.data, str)
+    if is_moved_batch(frame, batch, by_name=by_name):
         return Value(BATCH, UNKNOWN_PLACE, likely=True)
     return batch.but(data=None, path=(*batch.path, _written(index)) if batch.path and len(batch.path) < 4 else None)
 
@@ -244,7 +245,8 @@ def _unknown_item(frame: Frame, value: Value, index: Value, node: ast.expr) -> V
         return known
     if (state := part_of_state(value)) is not None:
         return state
-    if _is_stored_into(frame, value):
+    by_name = index.kind is CONSTANT and isinstance(index.data, str)
+    if _is_stored_into(frame, value) or (by_name and is_moved_item(frame, value)):
         return _UNTOLD
     is_view = isinstance(node, ast.Tuple) and not any(_is_text(e) for e in node.elts)
     if is_view or isinstance(node, ast.Slice):

@@ -47,6 +47,8 @@ PLACE = "@"
 CONTENTS = "[]"
 # The place of an input that was moved, if it is a module.
 IF_MODULE = "@ if module"
+# A batch was moved: what it holds by name moved with it, if it is an object that moves in place.
+IF_OBJECT = "@ if object"
 # Each attribute, whichever it is, in terms of what it was.
 EVERY = ".*"
 # Something unknown was done to an input.

@@ -9,7 +9,7 @@ from typing import Any
 from devlint.knowledge import torch_knowledge
 from devlint.knowledge.metrics import is_metric
 from devlint.signatures.state.classes import ClassInfo
-from devlint.signatures.state.frame import ANYTHING, CONTENTS, PLACE, Frame, Key
+from devlint.signatures.state.frame import ANYTHING, CONTENTS, IF_MODULE, IF_OBJECT, PLACE, Frame, Key
 from devlint.signatures.values.conditions import TRUE
 from devlint.signatures.values.values import (
     A_NUMBER,
@@ -144,9 +144,15 @@ def _of_batch(frame: Frame, value: Value, name: str) -> Value:
     known = frame.slot(value, f".{name}")
     if known is not None:
         return known
-    if value.path is not None and frame.get((value.path, ANYTHING)) is not None:
+    if is_moved_batch(frame, value, by_name=True):
         return Value(BATCH, UNKNOWN_PLACE, likely=True)
     return value.but(data=None, path=(*value.path, f".{name}") if value.path and len(value.path) < 4 else None)
+
+
+def is_moved_batch(frame: Frame, batch: Value, *, by_name: bool) -> bool:
+    """Whether it isn't known where a part of a batch is: the batch was moved, and in place if it is an object with names."""
+    slots = (ANYTHING, IF_OBJECT) if by_name else (ANYTHING,)
+    return batch.path is not None and any(frame.get((batch.path, slot)) is not None for slot in slots)
 
 
 def _of_unknown(frame: Frame, value: Value, name: str) -> Value:
@@ -171,9 +177,16 @@ def _of_unknown(frame: Frame, value: Value, name: str) -> Value:
     if moved is not None:
         # A batch that was moved by a statement, and so in place.
         return Value(UNKNOWN, UNKNOWN_PLACE if moved.kind is EITHER else moved.place, likely=True, step=moved.step)
+    if is_moved_item(frame, value) and name not in torch_knowledge().tensor_methods:
+        return Value(UNKNOWN, UNKNOWN_PLACE, likely=True)
     found = extended(value, f".{name}")
     # A setting is a number, mostly, or a name: where its owner is says nothing of it.
     return found.but(place=UNKNOWN_PLACE) if owner in SETTINGS_NAMES else found
+
+
+def is_moved_item(frame: Frame, value: Value) -> bool:
+    """Whether a loop's item was moved: what it holds by name moved with it, if it is an object that moves in place."""
+    return value.path is not None and _is_item(value.path) and (value.path, IF_MODULE) in frame.env
 
 
 def _is_item(path: Path) -> bool:
