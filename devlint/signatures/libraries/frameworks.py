@@ -139,7 +139,7 @@ def _placed(call: Call, node: ast.expr, value: Value, place: Place = CUDA) -> Va
             return Value(LOADER, place, likely=True, step=step)
         if option.kind in (TENSOR, BATCH):
             return option.but(place=place, likely=True, step=step)
-        if option.kind is UNKNOWN and _is_named(node, _MODEL):
+        if option.kind is UNKNOWN and _is_named(node, _MODEL) and not _is_asked_by_key(call.frame, node):
             return Value(MODULE, place, likely=True, step=step)
         return option
 
@@ -155,6 +155,11 @@ _LOADER = regex(r"(?i).{0,60}(?:loader|_dl)\d{0,3}")
 def _is_named(node: ast.expr, pattern: re.Pattern[str]) -> bool:
     name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
     return pattern.fullmatch(name) is not None
+
+
+def _is_asked_by_key(frame: Frame, node: ast.expr) -> bool:
+    """Whether a file asks a thing for its parts by key: `model[key].train()`. A dict of modules comes back as it is."""
+    return re.search(rf"(?<![\w.]){re.escape(ast.unparse(node))}\[[\"'A-Za-z_]", frame.source.text) is not None
 
 
 def _deepspeed(call: Call) -> Value:
