@@ -68,12 +68,20 @@ def _at_one_line(a: Step | None, b: Step | None) -> bool:
 
 
 def is_moved_by_class(frame: Frame, value: Value) -> bool:
-    """Whether a class moves itself what it keeps, in one of its methods: `self.t = self.t.to(x.device)`."""
+    """Whether a class moves itself what it keeps, in one of its methods: `self.t = self.t.to(x.device)`.
+
+    Or, of a function inside a method, whether that method has put something else there.
+    """
     cls = frame.reader.class_around(frame)
     if cls is None or not is_kept(value):
         return False
     kept = [s.message.split("`")[1] for s in steps_to(value.step) if s.message.startswith("kept in")]
-    return any(re.search(rf"{re.escape(name)} = {re.escape(name)}\.(?:to|cuda)\(", cls.text) for name in kept)
+    if any(re.search(rf"{re.escape(name)} = {re.escape(name)}\.(?:to|cuda)\(", cls.text) for name in kept):
+        return True
+    around = frame.function.parent if frame.function is not None else None
+    if around is None or around.name == "__init__":
+        return False
+    return not set(around.outline.sets).isdisjoint(n.removeprefix("self.") for n in kept)
 
 
 def is_kept_elsewhere(function: FunctionModel | None, value: Value) -> bool:

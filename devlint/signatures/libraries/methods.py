@@ -105,6 +105,11 @@ def _unknown_method(call: Call, owner: Value, name: str) -> Value:
         return NOTHING
     if name == "type" and not call.node.args:
         return Value(TYPE_NAME, owner.place, step=owner.step)
+    if (
+        name == "type"
+        and (typed := tensor_method(call, owner.but(kind=TENSOR, likely=True), name)).place != owner.place
+    ):
+        return typed
     if name in _TELLING:
         frame.is_tensor(owner)
         as_tensor = owner.but(kind=TENSOR, likely=True)

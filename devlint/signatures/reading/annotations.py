@@ -59,7 +59,9 @@ class Annotations:
                 return told.but(place=Place("told", path), path=path)
             if told.kind is NUMBER and is_device_name(ast.Name(name)):
                 return Value(DEVICE, Place("told", path), path=path)
-            if told.kind in (LOADER, FRAMEWORK):
+            if told.kind is LOADER:
+                return told.but(likely=True, path=path)
+            if told.kind is FRAMEWORK:
                 return told.but(likely=True)
             if told.kind in (ARRAY,):
                 return told.but(path=path)

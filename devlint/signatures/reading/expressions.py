@@ -135,13 +135,21 @@ def _subscript(frame: Frame, node: ast.Subscript) -> Value:
     for part in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
         if not isinstance(part, (ast.Slice, ast.Constant)):
             operands.append((part, evaluate(frame, part) if isinstance(node.slice, ast.Tuple) else index))
-    if len(operands) > 1:
-        frame.need("index", node, "", *operands)
+    ranked = [operands[0], *(pair for pair in operands[1:] if not _is_number_elsewhere(pair[1]))]
+    if len(ranked) > 1:
+        frame.need("index", node, "", *ranked)
     waits.indexed(frame, node, base, operands[1:])
     if _reads_old_number(node, base):
         return A_NUMBER
     called = frame.reader.called_item(frame, node, base, index)
     return called if called is not None else containers.item(frame, base, index, node.slice)
+
+
+def _is_number_elsewhere(index: Value) -> bool:
+    """Whether an index is a number on another path: as a tensor it has no dimensions, and may be anywhere."""
+    return index.kind is EITHER and any(
+        o.kind is NUMBER or (o.kind is CONSTANT and isinstance(o.data, int)) for _, o in index.parts
+    )
 
 
 def _reads_old_number(node: ast.Subscript, base: Value) -> bool:

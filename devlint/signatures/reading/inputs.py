@@ -42,7 +42,7 @@ def enter(frame: Frame, function: FunctionModel, annotations: Annotations) -> No
                 frame.tensors.add(path)
             elif _is_loader(argument.arg) and not function.is_generator and not _has_iterators(frame):
                 # What hands its batches on, each call tells of.
-                value = loader_of(function.source)
+                value = loader_of(function.source).but(path=path)
         frame.env[argument.arg] = value
     if cls is not None and cls.is_module and function.name == "forward":
         # What a module computes from are tensors, unless their use says otherwise.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Hashable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from operator import neg
 from typing import Any
 
@@ -19,6 +19,7 @@ from devlint.signatures.values.conditions import FALSE, TRUE, Clause, Condition,
 from devlint.signatures.values.values import (
     BATCH,
     CONSTANT,
+    DECLARED,
     DEVICE,
     EITHER,
     FUNCTION,
@@ -30,6 +31,7 @@ from devlint.signatures.values.values import (
     NONE,
     NOTHING,
     NUMBER,
+    OBJECT,
     OUTCOME,
     RANKED,
     SUPER,
@@ -239,6 +241,8 @@ class Instance:
         actual = self.at(value.path)
         if isinstance(value.data, Made):
             return actual.but(data=value.data)
+        if value.kind is LOADER:
+            return mapped(actual, lambda o: o if o.kind is LOADER else value.but(path=o.path), self.frame.atoms)
         if self.is_told(value.path):
             return actual
         if value.kind is UNKNOWN:
@@ -252,6 +256,8 @@ class Instance:
         if value.kind is BATCH and str(value.path[0]).startswith("#"):
             # It came out of a loader in the function: the call says nothing of it, but where an input's loader is.
             own = value.but(path=actual.path)
+            if value.tags >= DECLARED and self._is_given_placed_loader:
+                return own.but(place=UNKNOWN_PLACE)
             return mapped(self._open_place(value.place), lambda p: _placed(own, p), self.frame.atoms)
         if value.kind in (NUMBER, CONSTANT):
             if actual.kind is TENSOR and actual.path is not None:
@@ -265,6 +271,14 @@ class Instance:
             return option
 
         return mapped(actual, typed, self.frame.atoms)
+
+    @cached_property
+    def _is_given_placed_loader(self) -> bool:
+        """Whether the call gives a loader, or an object with one, whose batches aren't on the host, or may not be."""
+        given = [o for v in self.given.values() for _, o in v.options()]
+        objects = {o.identity for o in given if o.kind is OBJECT and o.identity is not None}
+        held = [v for key, v in self.frame.env.items() if objects and isinstance(key, tuple) and key[0] in objects]
+        return any(o.kind is LOADER and o.place != HOST for v in (*given, *held) for _, o in v.options())
 
     def _like(self, value: Value) -> Value:
         """Something that is of the kind that an input is, at a place of its own."""

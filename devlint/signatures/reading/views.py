@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Protocol
 
 from devlint.signatures.reading.instances import Instance
 from devlint.signatures.reading.knots import Knot, Knots
 from devlint.signatures.state.classes import ClassInfo
 from devlint.signatures.state.frame import CONTENTS, EVERY, PLACE, Frame, Reading
-from devlint.signatures.state.objects import KEPT, class_of, is_registered
+from devlint.signatures.state.objects import KEPT, class_of, is_number_name, is_registered
 from devlint.signatures.state.outcome import Signature
+from devlint.signatures.values.conditions import Condition, tests_of
 from devlint.signatures.values.values import (
     ARRAY,
     CONSTANT,
@@ -41,14 +43,12 @@ from devlint.signatures.values.values import (
 )
 from devlint.source.modules import FunctionModel, SourceModule
 
-# How the names of attributes begin, end or read that hold plain numbers, as everybody calls them: sizes, and the like.
-_NUMBERS = frozenset({"pad_idx", "padding_idx", "dim", "eps", "epsilon", "dropout"})
-_NUMBERS_BEGIN = ("num_", "n_", "max_len", "max_seq_len")
-_NUMBERS_END = ("_size", "_dim", "_eps", "_epsilon", "_rate")
 
-
-def _is_number(name: str) -> bool:
-    return name in _NUMBERS or name.startswith(_NUMBERS_BEGIN) or name.endswith(_NUMBERS_END)
+def _mentions(key: Hashable, names: frozenset[str]) -> bool:
+    """Whether a test is about one of some inputs."""
+    if not isinstance(key, tuple) or not key:
+        return False
+    return key[0] in names or any(_mentions(part, names) for part in key)
 
 
 class Settling(Reading, Protocol):
@@ -206,7 +206,11 @@ class View:
             if len(seen) < 2:
                 return seen[0][1] if seen else NOTHING
             settings = self._settings_of(me, signature)
-            return either([(settings.condition(c), v) for c, v in seen], self._reader.atoms)
+            told = [(settings.condition(c), v) for c, v in seen]
+            if all(v.kind is DEVICE for _, v in told) and any(self._hangs_on_given(c, signature) for c, _ in told):
+                # What decided isn't kept: the device tells it, of an object that is made in sight.
+                return Value(DEVICE, Place("told", path), path=path, likely=True)
+            return either(told, self._reader.atoms)
         own = Place("input", path)
         whole = self._whole(signature, me, cls)
         match value.kind:
@@ -257,12 +261,18 @@ class View:
                 return Value(TUPLE, parts=tuple(
                     self._seen(p, (*path, f"[{i}]"), me, cls, signature) for i, p in enumerate(value.parts)))  # fmt: skip
             case "unknown":
-                is_number = _is_number(str(path[-1]).removeprefix("."))
+                is_number = is_number_name(str(path[-1]).removeprefix("."))
                 # What was copied to the host stays there, unless it may be a module that somebody moves.
                 at = HOST if value.place == HOST and not cls.is_module else own
                 made = value.data if isinstance(value.data, Made) else None
                 return Value(NUMBER, path=path) if is_number else Value(UNKNOWN, at, path=path, data=made)
         return NOTHING
+
+    def _hangs_on_given(self, condition: Condition, signature: Signature) -> bool:
+        """Whether a condition asks for what a constructor was given."""
+        prefix = self._reader.root_prefix(signature.function)
+        names = frozenset(f"{a.arg}{prefix}" for a in signature.function.parameters[1:])
+        return any(_mentions(self._reader.atoms.atom(test).key, names) for test in tests_of(condition))
 
     def _settings_of(self, me: Path, signature: Signature) -> Instance:
         """The constructor, what it was given being what the object keeps of that: `self.use_gpu = use_gpu`."""

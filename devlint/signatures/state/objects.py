@@ -155,6 +155,17 @@ def is_moved_batch(frame: Frame, batch: Value, *, by_name: bool) -> bool:
     return batch.path is not None and any(frame.get((batch.path, slot)) is not None for slot in slots)
 
 
+# How the names of attributes begin, end or read that hold plain numbers, as everybody calls them: sizes, and the like.
+_NUMBERS = frozenset({"pad_idx", "padding_idx", "dim", "eps", "epsilon", "dropout"})
+_NUMBERS_BEGIN = ("num_", "n_", "max_len", "max_seq_len")
+_NUMBERS_END = ("_size", "_dim", "_eps", "_epsilon", "_rate")
+
+
+def is_number_name(name: str) -> bool:
+    """Whether an attribute is called as those are that hold plain numbers."""
+    return name in _NUMBERS or name.startswith(_NUMBERS_BEGIN) or name.endswith(_NUMBERS_END)
+
+
 def _of_unknown(frame: Frame, value: Value, name: str) -> Value:
     known = frame.slot(value, f".{name}")
     if known is not None:
@@ -181,7 +192,7 @@ def _of_unknown(frame: Frame, value: Value, name: str) -> Value:
         return Value(UNKNOWN, UNKNOWN_PLACE, likely=True)
     found = extended(value, f".{name}")
     # A setting is a number, mostly, or a name: where its owner is says nothing of it.
-    return found.but(place=UNKNOWN_PLACE) if owner in SETTINGS_NAMES else found
+    return found.but(place=UNKNOWN_PLACE) if owner in SETTINGS_NAMES or is_number_name(name) else found
 
 
 def is_moved_item(frame: Frame, value: Value) -> bool:
@@ -418,6 +429,14 @@ def place_around(frame: Frame, made: Value, given: Sequence[Value]) -> None:
         # It moved a part of itself, on some path at least: what it computes with that part is elsewhere than the rest.
         frame.env[made.cell, PLACE] = MIXED
         return
+    held_there = {o for o in options if o.kind is TENSOR and is_registered(o) and o.place != HOST}
+    if held_there:
+        # Parameters that are made of what it was given are where that is: so is the module, if it holds nothing else.
+        alone = len({o.place for o in held_there}) == 1 and all(o in held_there for o in options if o.kind in _PLACED)
+        first = next(iter(held_there))
+        place = Value(TENSOR, first.place, likely=first.likely, step=first.step)
+        frame.env[made.cell, PLACE] = place if alone else Value(TENSOR)
+        return
     if set(cls.outside_bases) != {"torch.nn.Module"} or cls.may_register:
         modules = [o for v in given for _, o in v.options() if o.kind in MODULES]
         if any(place_of(frame, o).place != HOST for o in modules):
@@ -435,6 +454,9 @@ def place_around(frame: Frame, made: Value, given: Sequence[Value]) -> None:
     place = next(iter(given_places)) if len(given_places) == 1 and len(theirs) == len(parts) else NOTHING
     frame.env[made.cell, PLACE] = place if place is not NOTHING else Value(TENSOR, UNKNOWN_PLACE)
 
+
+# What a module is where that is.
+_PLACED = (*MODULES, TENSOR, UNKNOWN)
 
 # The attributes that are known of each thing that changes in place.
 Slots = dict[Hashable, list[Key]]
