@@ -151,7 +151,7 @@ def writes_in(model: PlacementModel) -> Iterator[Write]:
         for node in walk(unit.node):
             match node:
                 case ast.Call(
-                    func=ast.Attribute(value=ast.Name(id="torch" | "th"), attr="save"),
+                    func=ast.Attribute(value=ast.Name(id="torch" | "th" | "t"), attr="save"),
                     args=[value, *rest],
                     keywords=given,
                 ):
@@ -375,13 +375,21 @@ def _is_moved_to_host(value: ast.expr, write: Write) -> bool:
         and n.func.attr in ("cpu", "cuda", "to")
         and n.lineno < write.call.lineno
         and _is_kept(n, write)
-        and (owner := access_path(n.func.value)) is not None
+        and (owner := access_path(_in_mode(n.func.value))) is not None
         and f"{path}.".startswith(f"{owner}.")
     ]
     last = max(moves, key=lambda n: n.lineno, default=None)
     if last is None or not isinstance(last.func, ast.Attribute):
         return False
     return last.func.attr == "cpu" or (last.func.attr == "to" and bool(last.args) and _says_host(last.args[0]))
+
+
+def _in_mode(owner: ast.expr) -> ast.expr:
+    """`net.eval()` is the module itself."""
+    match owner:
+        case ast.Call(func=ast.Attribute(value=inner, attr="eval" | "train")):
+            return inner
+    return owner
 
 
 def _is_counter(value: ast.Attribute, write: Write) -> bool:

@@ -254,7 +254,7 @@ def _is_made_in(tensor: ast.expr, loop: ast.stmt) -> bool:
             return (
                 bool(made)
                 and all(n.value is not None and _is_made_anew(n, name, loop) for n in made)
-                and not any(_writes_into(n, name) for n in own_nodes(loop))
+                and not any(_writes_into(n, name) and not _is_through(n, tensor, made, loop) for n in own_nodes(loop))
             )
         case ast.Attribute():
             return False
@@ -272,6 +272,14 @@ def _is_made_anew(node: ast.Assign | ast.AnnAssign, name: str, loop: ast.stmt) -
         # Another name of the same tensor, as far as it isn't unpacked.
         return not (isinstance(value, ast.Name) and value.id == name) and _is_made_in(value, loop)
     return value is not None and _is_made_in(value, loop)
+
+
+def _is_through(write: ast.AST, kept: ast.expr, made: list[ast.Assign | ast.AnnAssign], loop: ast.stmt) -> bool:
+    """Whether a pass of a loop makes a tensor, writes into it and is through with that before it is kept: `loss += penalty`."""
+    body = getattr(loop, "body", [])
+    if not all(statement in body for statement in (write, *made)) or not isinstance(write, ast.stmt):
+        return False
+    return all(m.lineno < write.lineno for m in made) and (write.end_lineno or write.lineno) < kept.lineno
 
 
 def _writes_into(node: ast.AST, name: str) -> bool:
