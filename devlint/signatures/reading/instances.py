@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Hashable
-from functools import cached_property, lru_cache
+from collections.abc import Hashable, Iterator
+from functools import lru_cache
 from operator import neg
 from typing import Any
 
@@ -86,6 +86,7 @@ class Instance:
         self._single: dict[int, int] = {}
         self._conditions: dict[Condition, Condition] = {TRUE: TRUE, FALSE: FALSE}
         self._places: dict[Place, Value] = {}
+        self._loader_is_placed: bool | None = None
 
     @property
     def source(self) -> SourceModule:
@@ -256,7 +257,7 @@ class Instance:
         if value.kind is BATCH and str(value.path[0]).startswith("#"):
             # It came out of a loader in the function: the call says nothing of it, but where an input's loader is.
             own = value.but(path=actual.path)
-            if value.tags >= DECLARED and self._is_given_placed_loader:
+            if value.tags >= DECLARED and self._is_given_placed_loader():
                 return own.but(place=UNKNOWN_PLACE)
             return mapped(self._open_place(value.place), lambda p: _placed(own, p), self.frame.atoms)
         if value.kind in (NUMBER, CONSTANT):
@@ -272,13 +273,19 @@ class Instance:
 
         return mapped(actual, typed, self.frame.atoms)
 
-    @cached_property
     def _is_given_placed_loader(self) -> bool:
         """Whether the call gives a loader, or an object with one, whose batches aren't on the host, or may not be."""
+        if self._loader_is_placed is None:
+            self._loader_is_placed = any(o.kind is LOADER and o.place != HOST for o in self._given_and_held())
+        return self._loader_is_placed
+
+    def _given_and_held(self) -> Iterator[Value]:
+        """What the call gives, and what the objects among that hold."""
         given = [o for v in self.given.values() for _, o in v.options()]
         objects = {o.identity for o in given if o.kind is OBJECT and o.identity is not None}
         held = [v for key, v in self.frame.env.items() if objects and isinstance(key, tuple) and key[0] in objects]
-        return any(o.kind is LOADER and o.place != HOST for v in (*given, *held) for _, o in v.options())
+        yield from given
+        yield from (o for v in held for _, o in v.options())
 
     def _like(self, value: Value) -> Value:
         """Something that is of the kind that an input is, at a place of its own."""

@@ -429,11 +429,11 @@ def place_around(frame: Frame, made: Value, given: Sequence[Value]) -> None:
         # It moved a part of itself, on some path at least: what it computes with that part is elsewhere than the rest.
         frame.env[made.cell, PLACE] = MIXED
         return
-    held_there = {o for o in options if o.kind is TENSOR and is_registered(o) and o.place != HOST}
+    held_there = [o for o in options if o.kind is TENSOR and is_registered(o) and o.place != HOST]
     if held_there:
         # Parameters that are made of what it was given are where that is: so is the module, if it holds nothing else.
         alone = len({o.place for o in held_there}) == 1 and all(o in held_there for o in options if o.kind in _PLACED)
-        first = next(iter(held_there))
+        first = held_there[0]
         place = Value(TENSOR, first.place, likely=first.likely, step=first.step)
         frame.env[made.cell, PLACE] = place if alone else Value(TENSOR)
         return
