@@ -176,7 +176,8 @@ def _attempt(
 ) -> FixOutcome | str:
     """The source with the chosen fixes applied; what is wrong with the result where it doesn't check.
 
-    `guard` knows the rules that it is to pass though nobody asked for them. What the result reveals is fixed too, where that is no less safe, as many times in turn as `revealed` says.
+    `guard` knows the rules that it is to pass though nobody asked for them. What the result reveals is fixed too, where
+    that is no less safe, as many times in turn as `revealed` says.
     """
     fixes = [f.fix for f in chosen if f.fix is not None]
     imports = [i for fix in fixes for i in fix.imports]

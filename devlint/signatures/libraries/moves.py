@@ -79,7 +79,7 @@ def moved(call: Call, owner: Value, name: str) -> Value:
         likely = device.likely or (owner.likely and owner.kind is not TENSOR)
         kind = owner.kind if owner.kind is BATCH else TENSOR
         if kind is BATCH and owner.data == "item" and owner.path is not None:
-            # As a statement of its own it moves a batch of some class in place.
+            # As a statement of its own it moves a batch of some class in place; else what that holds by name, it may be.
             call.frame.env[owner.path, ANYTHING if frame_drops(call) else IF_OBJECT] = Value(UNKNOWN)
         return Value(kind, place, rank=owner.rank, likely=likely, step=step, data=owner.data if kind is BATCH else None)
 

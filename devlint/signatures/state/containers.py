@@ -189,8 +189,7 @@ def _part(frame: Frame, owner: Value, contents: Value, index: Value, node: ast.e
             return owner
         part = contents.parts[0]
         # Of parts that aren't alike, nobody knows which one has that key.
-        by_key = index.kind is CONSTANT and isinstance(index.data, str)
-        return NOTHING if part is NEVER or (by_key and part.kind is EITHER) else part
+        return NOTHING if part is NEVER or (_is_key(index) and part.kind is EITHER) else part
     return NOTHING
 
 
@@ -220,13 +219,17 @@ def _written(index: Value) -> str:
     return f"[{index.data!r}]" if index.kind is CONSTANT else "[]"
 
 
+def _is_key(index: Value) -> bool:
+    """Whether something is asked for by a name: `batch["image"]`."""
+    return index.kind is CONSTANT and isinstance(index.data, str)
+
+
 def _batch_item(frame: Frame, batch: Value, index: Value) -> Value:
     """A part of a batch: what was stored there, or what came with it."""
     known = frame.slot(batch, _written(index)) if index.kind is CONSTANT else None
     if known is not None:
         return known
-    by_name = index.kind is CONSTANT and isinstance(index.data, str)
-    if is_moved_batch(frame, batch, by_name=by_name):
+    if is_moved_batch(frame, batch, by_name=_is_key(index)):
         return Value(BATCH, UNKNOWN_PLACE, likely=True)
     return batch.but(data=None, path=(*batch.path, _written(index)) if batch.path and len(batch.path) < 4 else None)
 
@@ -245,8 +248,7 @@ def _unknown_item(frame: Frame, value: Value, index: Value, node: ast.expr) -> V
         return known
     if (state := part_of_state(value)) is not None:
         return state
-    by_name = index.kind is CONSTANT and isinstance(index.data, str)
-    if _is_stored_into(frame, value) or (by_name and is_moved_item(frame, value)):
+    if _is_stored_into(frame, value) or (_is_key(index) and is_moved_item(frame, value)):
         return _UNTOLD
     is_view = isinstance(node, ast.Tuple) and not any(_is_text(e) for e in node.elts)
     if is_view or isinstance(node, ast.Slice):
