@@ -72,7 +72,7 @@ class Importers:
         """What stands for all that who imports a file hangs on: which files there are, and their import statements."""
         root, _ = self._roots.name_of(path)
         if root not in self._bases:
-            spelt = (f"{file}\0{os.path.realpath(file)}\0{statements}" for file, statements in self._statements(path))
+            spelt = (f"{file}\0{self._real(file)}\0{statements}" for file, statements in self._statements(path))
             self._bases[root] = digest_of("\0".join(spelt).encode("utf-8", "surrogateescape"))
         return self._bases[root]
 
