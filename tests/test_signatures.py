@@ -32,6 +32,10 @@ class Masked(nn.Module):
 def place(model, batch, device):
     model.to(device)
     return batch.numpy()
+
+
+def scored(net, images):
+    return net.scale.data.cpu() * net.encode(images)
 """
 
 
@@ -54,6 +58,11 @@ def test_a_def_line_shows_what_a_function_moves_and_wants_on_the_host(tmp_path: 
     output = said(tmp_path, 15)
     assert "moves `model`: on `device` afterwards" in output
     assert "needs `batch` (where `batch` is) on cpu: `.numpy()`, line 17" in output
+
+
+def test_what_may_be_a_number_on_the_host_is_taken_along(tmp_path: Path) -> None:
+    # Nobody knows how many dimensions the scale has.
+    assert "gives what may be a tensor where `images` is" in said(tmp_path, 20)
 
 
 def test_a_signature_as_json(tmp_path: Path) -> None:

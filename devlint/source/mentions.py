@@ -278,9 +278,8 @@ class Mentions:
     def _is_loaded(self, path: Path, project: Path) -> bool:
         """Whether an import, or a text, names a module."""
         if path not in self._loaded:
-            word = path.stem.encode()
-            others = (f for f in self._names.listed(project) if f != path and word in self._roots.files.read_quietly(f))
-            self._loaded[path] = any(self._names_stem(f, path) for f in others)
+            holding = self._names.holding(path.stem, project)
+            self._loaded[path] = any(self._names_stem(f, path) for f in holding if f != path)
         return self._loaded[path]
 
     def _names_stem(self, file: Path, path: Path) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from devlint.disk import digest_of
@@ -62,6 +63,7 @@ class Names:
         self._looked_for: dict[Path, dict[bytes, tuple[list[Path], list[Path]]]] = {}
         self._index: dict[Path, tuple[Standing, Standing]] = {}
         self._bases: dict[Path, str] = {}
+        self._modules_asked: dict[Path, set[bytes]] = {}
 
     def text(self, file: Path) -> str:
         """What a file says; nothing where it can't be read."""
@@ -102,7 +104,7 @@ class Names:
         return self._files[project]
 
     def _indexed(self, project: Path) -> tuple[Standing, Standing]:
-        """The files in which each name stands that the project defines, and those that define it."""
+        """The files in which each name stands that the project defines, or calls a module, and those that define it."""
         if project not in self._index:
             standing: Standing = {}
             defining: Standing = {}
@@ -113,8 +115,21 @@ class Names:
                 if path.suffix == ".py":
                     for word in set(_DEFINED.findall(raw)):
                         _add(defining, word, path)
-            self._index[project] = {word: standing[word] for word in defining}, defining
+            stems = {path.stem.encode() for path in self.listed(project) if path.suffix == ".py"}
+            self._index[project] = {w: f for w, f in standing.items() if w in defining or w in stems}, defining
         return self._index[project]
+
+    def holding(self, stem: str, project: Path) -> Iterable[Path]:
+        """The files in which the name of a module of a project stands, and maybe others."""
+        word = stem.encode()
+        asked = self._modules_asked.setdefault(project, set())
+        asked.add(word)
+        if _WORD.fullmatch(word) and (project in self._index or len(asked) > _FEW):
+            found = self._indexed(project)[0].get(word, [])
+            # Of more of them the index doesn't tell all.
+            if len(found) <= MAX_KEPT:
+                return found
+        return (f for f in self.listed(project) if word in self._texts.kept(f))
 
     def _standing(self, name: str, project: Path) -> tuple[list[Path], list[Path]]:
         """The files in which a name stands, if the project defines it, and those that define it."""
@@ -125,7 +140,7 @@ class Names:
         if word in known:
             return known[word]
         standing, defining = self._indexed(project)
-        return standing.get(word, []), defining.get(word, [])
+        return (standing.get(word, []) if word in defining else []), defining.get(word, [])
 
     def _is_kept(self, project: Path) -> bool:
         """Whether a project's texts are at hand once they were searched: a large one's are too many to be kept."""

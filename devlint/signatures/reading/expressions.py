@@ -261,9 +261,9 @@ def _together_plain(operands: tuple[Value, ...]) -> Value:
         return A_NUMBER if any(o.kind in (NUMBER, CONSTANT, "count") for o in operands) else NOTHING
     placed = [o for o in tensors if o.place.sort != "unknown"] or tensors
     if not placed:
-        first = max(open_ones, key=lambda o: o.place.sort != "unknown")
-        if len(open_ones) > 1 and len({o.place for o in open_ones if o.place.sort != "unknown"}) > 1:
-            first = open_ones[0]
+        told = [o for o in open_ones if o.place.sort != "unknown"] or open_ones
+        # One on the host may be without dimensions, and is taken along by one that is elsewhere.
+        first = next((o for o in told if o.place != HOST), told[0])
         return Value(
             UNKNOWN, first.place, data=first.path or first.data, rank=rank, likely=first.likely, step=first.step, tags=first.tags
         )  # fmt: skip
