@@ -145,7 +145,8 @@ def test_modules_that_are_loaded_by_a_name_may_be_used(engine):
 
 
 def test_an_import_alone_and_what_is_said_of_something_are_no_uses(engine):
-    write(engine, {"engine/zoo.py": "from engine.heads import OldHead\n\n# OldHead is slow.\nX = 1\n"})
+    said = '# OldHead is slow.\n    # print(f"{OldHead()}")\nX = 1\n'
+    write(engine, {"engine/zoo.py": f"from engine.heads import OldHead\n\n{said}"})
     write(engine, {"README.md": "OldHead was an idea of ours.\n"})
     assert unused(engine, "OldHead.forward") == ["OldHead.forward"]
 

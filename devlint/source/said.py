@@ -12,8 +12,8 @@ from devlint.regexes import regex
 _DEFINITION = regex(r"(?P<indent>[ \t]*)(?:(?:async[ \t]+)?def|(?P<cls>class))[ \t]+(?P<name>\w+)[ \t]*(?P<bases>.*)")
 _ON_SELF = regex(r"\b(?:self|cls)\.(\w+)")
 _QUOTED = regex(r"['\"](\w+)['\"]")
-# A comment, but for what may stand within a text.
-COMMENT = regex(r"(?:^|\s)#[^'\"\n]{0,400}$")
+# A line that is a comment, or a comment behind code, but for what may stand within a text.
+COMMENT = regex(r"^\s*#.*$|\s#[^'\"\n]{0,400}$")
 
 
 class Unit(NamedTuple):

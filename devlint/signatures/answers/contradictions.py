@@ -309,7 +309,9 @@ def _apart(
     if a.kind is BATCH and is_called_shape(host_node):
         # A loader's own collation keeps shapes as numbers.
         return None
-    if need.sense == "index" and (not _is_index(b) or _is_number_taken(other_node, need.node)):
+    if need.sense == "index" and (
+        not _is_index(b) or _is_number_taken(other_node, need.node) or _is_one_of_loop(other_node, frame)
+    ):
         # A number that indexes: torch takes it from anywhere.
         return None
     if atoms.with_host(joint):
@@ -345,7 +347,10 @@ def _apart(
         or (is_of_pass_before(reader, b_when) and is_denied(reader, frame, need, b_when, a))
     ):
         return None
-    if (b.place.off_host or (b.place.sort == "input" and not is_own(frame, b))) and is_for_arrays(reader, joint):
+    is_own_input = b.place.sort == "input" and is_own(frame, b)
+    if (b.place.off_host or b.place.sort == "told" or (b.place.sort == "input" and not is_own_input)) and is_for_arrays(
+        reader, joint
+    ):
         return None
     if need.sense == "call" and a.kind is not TENSOR and is_for_mappings(reader, a_when):
         return None
@@ -422,6 +427,17 @@ def _is_number_taken(index: ast.expr, around: ast.expr | ast.AugAssign) -> bool:
         case ast.Subscript(slice=ast.Name()), ast.Subscript(slice=ast.Tuple()):
             return True
     return False
+
+
+def _is_one_of_loop(index: ast.expr, frame: Frame) -> bool:
+    """`order[i]` in `for i in best:`: one number of many, as far as is known."""
+    return isinstance(index, ast.Name) and any(
+        isinstance(loop, (ast.For, ast.comprehension))
+        and isinstance(loop.target, ast.Name)
+        and loop.target.id == index.id
+        for parent in frame.source.ancestors(index)
+        for loop in (parent, *getattr(parent, "generators", ()))
+    )
 
 
 def _are_different(a: Place, b: Place) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from devlint.signatures.libraries import waits
-from devlint.signatures.reading import implicit, patterns
+from devlint.signatures.reading import first_passes, implicit, patterns
 from devlint.signatures.reading.assumptions import assume, narrow
 from devlint.signatures.reading.expressions import evaluate, keep_defaults, operate
 from devlint.signatures.reading.tests import condition_of, denial_of
@@ -309,7 +309,8 @@ def _for(frame: Frame, node: ast.For | ast.AsyncFor) -> None:
         execute(frame, node.body)
 
     frame.loop_stores.append({})
-    _loop(frame, node, one_pass, at_least_once=containers.is_filled(frame, iterated))
+    counter = first_passes.counter_of(node)
+    _loop(frame, node, one_pass, at_least_once=containers.is_filled(frame, iterated), counter=counter)
     containers.after_loop(frame, frame.loop_stores.pop())
 
 
@@ -369,25 +370,31 @@ def _loop(
     *,
     at_least_once: bool,
     endless: bool = False,
+    counter: str | None = None,
 ) -> None:
     """A loop: its body read once, and once more where the first pass changed what the next one starts from.
 
-    Within many loops once is enough: each second reading doubles those of all loops within.
+    So it is as well where the body asks whether a pass is the first one, by a `counter`. Within many loops once is enough: each second reading doubles those of all loops within.
     """
     env, before = frame.fork()
     twice = frame.rounds * 2 <= MAX_ROUNDS
+    counter = counter if twice else None
     frame.rounds *= 1 + twice
     ran = TRUE if at_least_once else frame.atoms.literal(("ran", id(node), frame.reader.turn()))
     frame.breaks.append([])
     frame.continues.append([])
     frame.path = frame.atoms.both(before, ran)
+    if counter is not None:
+        frame.first_passes[counter] = TRUE
     one_pass()
     ended = frame.continues[-1]
     frame.continues[-1] = []
     frame.merge([(frame.path, frame.env), *ended], frame.path)
     carried = _carried(env, frame.env, node) if frame.path and twice else []
-    if carried:
+    if carried or (counter is not None and frame.path):
         again = frame.atoms.literal(("again", id(node), frame.reader.turn()))
+        if counter is not None:
+            frame.first_passes[counter] = frame.atoms.negated(again)
         first = frame.env
         for key in carried:
             old = env.get(key)
@@ -400,6 +407,8 @@ def _loop(
             del first[name]
         one_pass()
         frame.merge([(frame.path, frame.env), *frame.continues[-1]], frame.path)
+    if counter is not None:
+        frame.first_passes.pop(counter, None)
     frame.rounds //= 1 + twice
     frame.continues.pop()
     broken = frame.breaks.pop()

@@ -6,6 +6,7 @@ import ast
 
 from devlint.regexes import regex
 from devlint.signatures.libraries import waits
+from devlint.signatures.reading import first_passes
 from devlint.signatures.reading.assumptions import assume
 from devlint.signatures.reading.comparing import DEVICE_FLAG, comparison, token
 from devlint.signatures.reading.expressions import evaluate
@@ -39,6 +40,10 @@ _ASIDE = regex(
 
 def condition_of(frame: Frame, node: ast.expr) -> Condition:
     """The condition that an expression is true."""
+    if frame.first_passes and (about := first_passes.asked(node)) is not None and about[0] in frame.first_passes:
+        evaluate(frame, node.left if isinstance(node, ast.Compare) else node)
+        is_first = frame.first_passes[about[0]]
+        return is_first if about[1] else frame.atoms.negated(is_first)
     match node:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return frame.atoms.negated(condition_of(frame, operand))

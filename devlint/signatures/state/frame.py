@@ -203,6 +203,8 @@ class Frame:
         self.in_turn = False
         # How often what is read now may be read, by the loops around it.
         self.rounds = 1
+        # By the name that counts the passes of a loop around, from 0 on: the condition that what is read is the first of them.
+        self.first_passes: dict[str, Condition] = {}
         # Inputs that are asked for their shape, as tensors and arrays are, and lists aren't.
         self.shaped: set[Path] = set()
         # What is read now is so for one of several alternatives of a value, or in a handler: it may never come to that.
@@ -329,6 +331,7 @@ class Frame:
         beside.env, beside.path, beside.unreached = self.env.copy(), self.path, self.unreached
         beside.in_turn, beside.rounds, beside.passes = self.in_turn, self.rounds, self.passes
         beside.supposing, beside.dropped = self.supposing, self.dropped
+        beside.first_passes = dict(self.first_passes)
         beside.breaks, beside.continues = [[] for _ in self.breaks], [[] for _ in self.continues]
         beside.loop_stores, beside.last_stores = [{} for _ in self.loop_stores], dict(self.last_stores)
         beside.tensors, beside.supposed, beside.moved = set(self.tensors), set(self.supposed), set(self.moved)

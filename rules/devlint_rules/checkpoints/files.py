@@ -70,11 +70,11 @@ def saved_under(loaded: Loaded, facts: Facts) -> list[Saved]:
     text = ast.unparse(loaded.path)
 
     def may_be_it(call: ast.Call) -> bool:
-        path = _path_of(call)
+        path = path_of(call)
         return path is not None and ast.unparse(path) == text
 
     for call in facts.model.calls("save", may_be_it):
-        path = _path_of(call)
+        path = path_of(call)
         if path is None or facts.model.value(call.func).name != "torch.save":
             continue
         if not _is_same_path(path, loaded.path, facts):
@@ -86,7 +86,8 @@ def saved_under(loaded: Loaded, facts: Facts) -> list[Saved]:
     return found
 
 
-def _path_of(call: ast.Call) -> ast.expr | None:
+def path_of(call: ast.Call) -> ast.expr | None:
+    """The file that a call like `torch.save(x, path)` writes."""
     named = (k.value for k in call.keywords if k.arg == "f")
     return call.args[1] if len(call.args) > 1 else next(named, None)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from devlint.facts import calls_in, is_setting, last_name, own_nodes, units_at
 from devlint.lazy import regex
+from devlint_rules.checkpoints.files import path_of
 from devlint_rules.checkpoints.writers import is_written_from_host, texts_in
 
 if TYPE_CHECKING:
@@ -74,8 +75,24 @@ def _is_written_before(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     if _is_written_by_callees(before, file, facts) or _is_written_by_callers(scope, file, facts):
         return True
     model = _loaded_into(call, facts)
-    return model is not None and any(
-        _is_handed(n, ast.unparse(model), parts) and not _MAKING.match(last_name(n.func)) for n in before
+    return model is not None and (
+        any(_is_handed(n, ast.unparse(model), parts) and not _MAKING.match(last_name(n.func)) for n in before)
+        or _is_kept_by_one_told(before, ast.unparse(model), file, facts)
+    )
+
+
+def _is_kept_by_one_told(before: list[ast.Call], model: str, file: ast.expr, facts: Facts) -> bool:
+    """`stopping = EarlyStopping(path)`, and then `stopping(loss, model)`: what was told the file is handed the model."""
+    path = ast.unparse(file)
+    told = (n for n in before if any(ast.unparse(g) == path for g in _given(n)))
+    keepers = {
+        ast.unparse(s.targets[0])
+        for n in told
+        for s in [facts.model.source.statement_of(n)]
+        if isinstance(s, ast.Assign)
+    }
+    return any(
+        ast.unparse(n.func).split(".")[0] in keepers and any(ast.unparse(g) == model for g in _given(n)) for n in before
     )
 
 
@@ -120,9 +137,8 @@ def _is_repeated(node: ast.AST, facts: Facts) -> bool:
 
 def _is_told(call: ast.Call, file: ast.Constant) -> bool:
     """`Pretrain("test.pt", "test.txt")`: what was told the same name made the file, where nothing else does."""
-    given = [*call.args, *(k.value for k in call.keywords)]
     return "load" not in last_name(call.func) and any(
-        isinstance(g, ast.Constant) and g.value == file.value for g in given
+        isinstance(g, ast.Constant) and g.value == file.value for g in _given(call)
     )
 
 
@@ -144,11 +160,14 @@ def _is_written_by_callees(before: list[ast.Call], file: ast.expr, facts: Facts)
     paths = _paths_of(file, facts)
     if not _means_one_file(file, facts) or _is_given_again(file, facts):
         return False
-    called = {last_name(n.func) for n in before}
+    # Also what is handed to somebody to call: `pool.map(self.write, names)`.
+    called = {
+        last_name(n) for call in before for n in (call.func, *_given(call)) if isinstance(n, (ast.Name, ast.Attribute))
+    }
     writing = [
         n
         for n in _calls_of(_WRITING, facts)
-        if (len(n.args) > 1 and paths & _paths_of(n.args[1], facts)) or _writes_one_of(n, file, facts)
+        if ((to := path_of(n)) is not None and paths & _paths_of(to, facts)) or _writes_one_of(n, file, facts)
     ]
     # What is called by its name, or by that of its class, of which an object is made: `Trainer(callbacks=[Saving()])`.
     around = (scope for n in writing for scope in facts.model.ancestors(n))
@@ -201,16 +220,17 @@ def _writes(call: ast.Call, file: ast.expr) -> bool:
     match call:
         case ast.Call(func=ast.Name(id="open"), args=[path, ast.Constant(value="wb"), *_]):
             return ast.unparse(path) == ast.unparse(_opened(file))
-    named = isinstance(call.func, ast.Attribute) and call.func.attr in _WRITING
-    return named and len(call.args) > 1 and ast.unparse(_opened(call.args[1])) == ast.unparse(_opened(file))
+    to = path_of(call) if isinstance(call.func, ast.Attribute) and call.func.attr in _WRITING else None
+    return to is not None and ast.unparse(_opened(to)) == ast.unparse(_opened(file))
 
 
 def _writes_one_of(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     """`torch.save(x, folder + f"epoch_{i}.pt")`, of a file that is called so but for a number: the best of a run is read again."""
-    if not isinstance(call.func, ast.Attribute) or call.func.attr != "save" or len(call.args) < 2:
+    to = path_of(call) if isinstance(call.func, ast.Attribute) and call.func.attr == "save" else None
+    if to is None:
         return False
     read = _numbered(file, facts)
-    return _ANY in read and _LETTERS.search(read) is not None and read == _numbered(call.args[1], facts)
+    return _ANY in read and _LETTERS.search(read) is not None and read == _numbered(to, facts)
 
 
 # What stands for a part that differs, and the text beside it that says which file is meant.
@@ -262,9 +282,13 @@ def _loaded_into(call: ast.Call, facts: Facts) -> ast.expr | None:
 
 def _is_handed(call: ast.Call, model: str, names: set[str]) -> bool:
     """Whether a call is given a model, any where none is named, and a part of the path of its checkpoint."""
-    given = [*call.args, *(k.value for k in call.keywords)]
+    given = _given(call)
     is_of_model = not model or any(ast.unparse(g) == model for g in given)
     return is_of_model and any(isinstance(g, ast.Name) and g.id in names for g in given)
+
+
+def _given(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *(k.value for k in call.keywords)]
 
 
 def _is_temporary(file: ast.expr, facts: Facts) -> bool:
