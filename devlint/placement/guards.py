@@ -386,7 +386,7 @@ def _is_training(test: ast.expr) -> bool | None:
 
 # Options of those whose accelerators have little room.
 _OF_ROOM = regex(
-    r"(?i)offload|low_?(?:v?ram|mem)|sav\w{0,8}_(?:v?ram|mem)|(?:v?ram|memory)_sav"
+    r"(?i)offload|low_?(?:gpu_|cuda_)?(?:v?ram|mem)|sav\w{0,8}_(?:v?ram|mem)|(?:v?ram|memory)_sav"
     r"|(?:empty|free|release|clear)_\w{1,20}_(?:v?ram|mem|cache)"
     # In quotes it is what `hasattr` asks for.
     r"|(?<!['\"])(?:empty|free|release|clear)_(?:v?ram|mem|cache)"

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import calls_in, is_setting, last_name, own_nodes
+from devlint.facts import calls_in, last_name, own_nodes
 from devlint.knowledge.ecosystem import CLOCKS
 from devlint.lazy import cst, m, regex
 from devlint.rule import Effect, Report, Rule
@@ -136,7 +136,6 @@ class CacheFlushInHotLoop(Rule):
             hint=ADVICE.get(name, "leave it out; free memory by dropping the tensors that hold it"),
             # Helpers give memory back for whoever calls them, mostly where something ends.
             minor=bool(hot.path)
-            or _is_asked_for(facts)
             or (_waits_behind(facts) if name == "synchronize" else facts.model.saves_memory(facts.statement)),
         )
 
@@ -207,13 +206,3 @@ def _wants_waiting(node: ast.AST) -> bool:
 
 # Helpers that take the time of a step: `batch_time`, `time_meter`.
 _TIMED = regex(r"(?:^|_)time(?:$|_(?!steps?|emb))|^Time(?=[A-Z]|$)(?!Step|Emb)")
-
-
-def _is_asked_for(facts: Facts) -> bool:
-    """`if self.low_memory:`: whoever sets the option wants it so."""
-    for parent in facts.model.ancestors(facts.statement):
-        if isinstance(parent, ast.If) and isinstance(parent.test, ast.Attribute) and is_setting(parent.test):
-            return True
-        if isinstance(parent, (ast.For, ast.AsyncFor, ast.While, ast.FunctionDef, ast.AsyncFunctionDef)):
-            return False
-    return False
