@@ -31,9 +31,10 @@ _PYTHON_3 = regex(PYTHON_3)
 def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall: HotStall | None = None) -> str:
     """Why hardly anybody would act on a report, of a `stall` that it is about, in words; "" where somebody may.
 
-    So it is with what is likely to mix in a function that nobody uses, or only code for the host, with what costs in a loop that trains nothing, or in
-    a program that measures or tests, with a wait at the end of a step for which there is no fix, and with what a warning
-    says of code that somebody else keeps, that nobody uses or goes on with, that the project has left behind, or by which a module of a package tests itself.
+    So it is with what stands in a function or class that nobody uses, with what is likely to mix in one that only code for the host
+    uses, with what costs in a loop that trains nothing, or in a program that measures or tests, with a wait at the end of a step
+    for which there is no fix, and with what a warning says of code that somebody else keeps, that nobody goes on with, that the
+    project has left behind, or by which a module of a package tests itself.
     """
     from devlint.signatures.answers.hot import is_unused
     from devlint.signatures.answers.roles import (
@@ -72,7 +73,7 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
     if (costs or is_mixing) and facts.model.comes_to_nothing(facts.node(report.node) or facts.statement):
         return "what stands beside it always fails"
     scope = facts.scope
-    if scope is not None and (is_mixing or rule.severity == "warning") and is_unused(project, scope):
+    if scope is not None and is_unused(project, scope):
         return f"nothing in the project leads to `{scope.name}`"
     if is_mixing and scope is not None:
         by_host = facts.model.is_called_by_host(scope, facts.node(report.node))
