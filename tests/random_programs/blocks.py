@@ -138,6 +138,17 @@ def attempt(w: Writer) -> None:
             look(w)
 
 
+def first_pass(w: Writer) -> None:
+    """A tensor that the first pass of a loop makes or moves, or all others do."""
+    name, place = ensure(w, "mat", w.place()), w.place()
+    with w.block(w.one_of(("if step == 0:", "if not step:", "if step > 0:", "if step != 0:"))):
+        w.write(w.one_of((f"{name} = {w.moved(name, place)}", f"{name} = {w.tensor('mat', place, 1)} * 2")))
+    if w.chance(0.7):
+        with w.block("else:"):
+            w.write(f"{name} = {name} + {w.tensor('mat', place, 1)}")
+    w.bind(name, "mat", place)
+
+
 def loop(w: Writer) -> None:
     """A loop over numbers, tensors or until something; with moves, breaks and an else."""
     way = w.random.randrange(5)
@@ -146,6 +157,8 @@ def loop(w: Writer) -> None:
             body(w, 3)
             if w.chance(0.3):
                 w.write("if step > 0:", f"    {w.one_of(('break', 'continue'))}")
+            elif w.chance(0.3):
+                first_pass(w)
         if w.chance(0.2):
             with w.block("else:"):
                 body(w, 2)
