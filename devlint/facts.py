@@ -38,6 +38,7 @@ from devlint.source.kinds import Kind
 from devlint.source.masks import is_mask
 from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, blocks_of, dotted, last_name
 from devlint.source.paths import access_path, is_under
+from devlint.source.plain import is_number_name
 from devlint.source.texts import is_test, is_test_file
 from devlint.source.trees import calls_in, kept_on_node, own_nodes, walk
 from devlint.source.units import Unit, units_at
@@ -95,6 +96,7 @@ __all__ = [
     "dotted",
     "is_device_name",
     "is_mask",
+    "is_number_name",
     "is_setting",
     "is_test",
     "is_test_file",

@@ -50,6 +50,7 @@ from devlint.signatures.values.values import (
     HOST,
     LIST,
     MODULE,
+    OF_HOST,
     OR_ARRAY,
     RANKED,
     TENSOR,
@@ -481,7 +482,8 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
             if option.place.is_open and frame.function is not None and is_given_host(reader, frame.function, need):
                 continue
             if option.place.is_open and (
-                is_host_data(option.place)
+                OF_HOST in option.tags
+                or is_host_data(option.place)
                 or is_host_program(reader.project, frame.source)
                 or not _OTHER_TENSORS.isdisjoint(frame.source.imported_packages)
             ):

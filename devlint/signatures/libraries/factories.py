@@ -20,6 +20,7 @@ from devlint.signatures.values.values import (
     LIST,
     NOTHING,
     NUMBER,
+    OF_HOST,
     RANKED,
     TENSOR,
     TUPLE,
@@ -207,7 +208,7 @@ def buffer(call: Call) -> Value:
 
 def result_of(value: Value, rank: Any) -> Value:
     if value.kind is TENSOR:
-        return value.but(rank=rank, path=None, tags=frozenset(), data=None)
+        return value.but(rank=rank, path=None, tags=value.tags & {OF_HOST}, data=None)
     if "mixed" in value.tags:
         return Value(TENSOR, UNKNOWN_PLACE, rank=rank)
     if value.kind is UNKNOWN:

@@ -18,6 +18,7 @@ from devlint.signatures.values.values import (
     LIST,
     NOTHING,
     NUMBER,
+    OF_HOST,
     OUTCOME,
     RANKED,
     TENSOR,
@@ -176,7 +177,7 @@ def _computed(value: Value, rank: object) -> Value:
         return Value(TENSOR, UNKNOWN_PLACE, rank=rank)
     if value.kind in (TENSOR, UNKNOWN, BATCH):
         likely = value.likely or value.kind is not TENSOR
-        return Value(TENSOR, value.place, rank=rank, likely=likely, step=value.step)
+        return Value(TENSOR, value.place, rank=rank, likely=likely, step=value.step, tags=value.tags & {OF_HOST})
     return Value(TENSOR, UNKNOWN_PLACE, rank=rank)
 
 

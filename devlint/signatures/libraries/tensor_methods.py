@@ -23,6 +23,7 @@ from devlint.signatures.values.values import (
     LIST,
     NOTHING,
     NUMBER,
+    OF_HOST,
     RANKED,
     REFERENCE,
     TENSOR,
@@ -78,7 +79,7 @@ def tensor_method(call: Call, owner: Value, name: str) -> Value:
         return _of_batch(call, owner, name)
     if name in _FORMING:
         rank = RANKED if call.node.args and not _is_empty(call.node.args[0]) else ""
-        return Value(TENSOR, owner.place, rank=rank, likely=owner.likely, step=owner.step)
+        return Value(TENSOR, owner.place, rank=rank, likely=owner.likely, step=owner.step, tags=owner.tags & {OF_HOST})
     facts = operator(f"torch.Tensor.{name}")
     if facts is None:
         kind = torch_knowledge().tensor_methods.get(name)
@@ -86,7 +87,9 @@ def tensor_method(call: Call, owner: Value, name: str) -> Value:
             return A_NUMBER
         if kind is not None:
             rank = owner.rank if name in KEEPING else ""
-            return Value(TENSOR, owner.place, rank=rank, likely=owner.likely, step=owner.step)
+            return Value(
+                TENSOR, owner.place, rank=rank, likely=owner.likely, step=owner.step, tags=owner.tags & {OF_HOST}
+            )
         return Value(UNKNOWN, owner.place, likely=True, step=owner.step, tags=owner.tags)
     operands = [("self", receiver_of(call), owner), *operands_of(call, facts)]
     found = apply(call, facts, operands)

@@ -8,6 +8,7 @@ from typing import Any
 
 from devlint.signatures.libraries import waits
 from devlint.signatures.libraries.devices import numbered_device
+from devlint.signatures.libraries.factories import MADE_OF_DATA
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.state.objects import attribute
@@ -264,8 +265,12 @@ def _together_plain(operands: tuple[Value, ...]) -> Value:
         told = [o for o in open_ones if o.place.sort != "unknown"] or open_ones
         # One on the host may be without dimensions, and is taken along by one that is elsewhere.
         first = next((o for o in told if o.place != HOST), told[0])
+        tags = first.tags
+        if first.place.is_open and any(MADE_OF_DATA in o.tags for o in open_ones):
+            # What is made of an array is on the host, and takes nothing along that is elsewhere.
+            tags |= {OF_HOST}
         return Value(
-            UNKNOWN, first.place, data=first.path or first.data, rank=rank, likely=first.likely, step=first.step, tags=first.tags
+            UNKNOWN, first.place, data=first.path or first.data, rank=rank, likely=first.likely, step=first.step, tags=tags
         )  # fmt: skip
     # A tensor without dimensions is taken from the host by one that is elsewhere.
     first = next((o for o in placed if o.place != HOST and o.rank != ZERO_DIM), None) or next(
@@ -295,7 +300,10 @@ def _together_plain(operands: tuple[Value, ...]) -> Value:
         if first.place.off_host
         else any(o.likely for o in tensors)
     )
-    tags = frozenset({GATHERED}) if any(GATHERED in o.tags for o in tensors) else frozenset[str]()
+    tags = frozenset(tag for o in tensors for tag in o.tags & {GATHERED, OF_HOST})
+    if first.place.is_open and any(o.place == HOST and o.rank != ZERO_DIM for o in placed):
+        # It fails where that isn't the host, unless what is on the host has no dimensions.
+        tags |= {OF_HOST}
     return Value(TENSOR, first.place, likely=likely, rank=rank, step=first.step, tags=tags)
 
 
@@ -306,7 +314,7 @@ def _unary(frame: Frame, node: ast.UnaryOp) -> Value:
 
     def plain(option: Value) -> Value:
         if option.kind in (TENSOR, ARRAY, BATCH, NUMBER):
-            return option.but(path=None, tags=option.tags & {GATHERED}, data=None)
+            return option.but(path=None, tags=option.tags & {GATHERED, OF_HOST}, data=None)
         if option.kind is UNKNOWN:
             return Value(
                 UNKNOWN, option.place, data=option.path or option.data, likely=option.likely, step=option.step,

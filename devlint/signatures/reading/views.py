@@ -9,7 +9,7 @@ from devlint.signatures.reading.instances import Instance
 from devlint.signatures.reading.knots import Knot, Knots
 from devlint.signatures.state.classes import ClassInfo
 from devlint.signatures.state.frame import CONTENTS, EVERY, PLACE, Frame, Reading
-from devlint.signatures.state.objects import KEPT, class_of, is_number_name, is_registered
+from devlint.signatures.state.objects import KEPT, class_of, is_registered
 from devlint.signatures.state.outcome import Signature
 from devlint.signatures.values.conditions import Condition, tests_of
 from devlint.signatures.values.values import (
@@ -42,6 +42,7 @@ from devlint.signatures.values.values import (
     rank_of,
 )
 from devlint.source.modules import FunctionModel, SourceModule
+from devlint.source.plain import is_number_name
 
 
 def _mentions(key: Hashable, names: frozenset[str]) -> bool:

@@ -52,6 +52,7 @@ from devlint.signatures.values.values import (
     mapped,
 )
 from devlint.source.devices import MODULE_MOVES, SETTINGS_NAMES, is_device_name
+from devlint.source.plain import is_number_name
 
 # Where a module is of which some parts were moved: nobody knows what it computes with.
 MIXED = Value(TENSOR, UNKNOWN_PLACE, tags=frozenset({"mixed"}))
@@ -153,17 +154,6 @@ def is_moved_batch(frame: Frame, batch: Value, *, by_name: bool) -> bool:
     """Whether it isn't known where a part of a batch is: the batch was moved, and in place if it is an object with names."""
     slots = (ANYTHING, IF_OBJECT) if by_name else (ANYTHING,)
     return batch.path is not None and any(frame.get((batch.path, slot)) is not None for slot in slots)
-
-
-# How the names of attributes begin, end or read that hold plain numbers, as everybody calls them: sizes, and the like.
-_NUMBERS = frozenset({"pad_idx", "padding_idx", "dim", "eps", "epsilon", "dropout"})
-_NUMBERS_BEGIN = ("num_", "n_", "max_len", "max_seq_len")
-_NUMBERS_END = ("_size", "_dim", "_eps", "_epsilon", "_rate")
-
-
-def is_number_name(name: str) -> bool:
-    """Whether an attribute is called as those are that hold plain numbers."""
-    return name in _NUMBERS or name.startswith(_NUMBERS_BEGIN) or name.endswith(_NUMBERS_END)
 
 
 def _of_unknown(frame: Frame, value: Value, name: str) -> Value:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from devlint.facts import last_name, own_nodes
+from devlint.facts import is_number_name, last_name, own_nodes
 from devlint.lazy import regex
 from devlint_rules.checkpoints.origins import values_of
 from devlint_rules.checkpoints.writers import keys_asked, texts_in
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def is_of_data(call: ast.Call, facts: Facts) -> bool:
-    """Whether it is a dataset that reads what it gives, or numbers that are plotted: those were written on the host."""
-    if _DATA_FILE.search(facts.path) is not None or _is_called_after_data(call, facts):
+    """Whether it is a dataset that reads what it gives, a number, or numbers that are plotted: those were written on the host."""
+    if _DATA_FILE.search(facts.path) is not None or _is_called_after_data(call, facts) or _is_number(call, facts):
         return True
     scope = facts.model.enclosing_scope(call)
     if _is_kept_as_data(call, scope, facts) or _is_given_as_array(call, scope, facts):
@@ -27,6 +27,14 @@ def is_of_data(call: ast.Call, facts: Facts) -> bool:
         return True
     classes = (n for n in facts.model.ancestors(call) if isinstance(n, ast.ClassDef))
     return any(_DATA_CLASS.fullmatch(last_name(name)) for c in classes for name in (ast.Name(c.name), *c.bases))
+
+
+def _is_number(call: ast.Call, facts: Facts) -> bool:
+    """`vocab_size = torch.load(path)`"""
+    match next(facts.model.ancestors(call), None):
+        case ast.Assign(targets=[ast.Name() | ast.Attribute() as target]):
+            return is_number_name(last_name(target))
+    return False
 
 
 def is_of_checkpoint(call: ast.Call, facts: Facts) -> bool:
