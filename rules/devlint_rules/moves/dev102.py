@@ -106,6 +106,7 @@ class MovedParameter(Rule):
             # A test that asks for no gradient, and optimizes nothing, has an input of this name.
             minor=(is_test_file(Path(facts.path)) and _LEARNED.search(facts.text.text) is None)
             or _is_brought(node, made, facts)
+            or _is_learned_nowhere(node, facts)
             or _is_fixed(made)
             or _is_handed_back(node, facts),
         )
@@ -138,7 +139,7 @@ def _is_fixed(made: cst.Call) -> bool:
 
 
 def _is_brought(node: cst.Call, made: cst.Call, facts: Facts) -> bool:
-    """Whether both what becomes a parameter and the device come from whoever calls the function: it may be there already."""
+    """Whether what becomes a parameter comes from whoever calls the function, as the device does, or from where that is told: it may be there already."""
     scope = facts.scope
     given = next((a.value for a in node.args if a.keyword is None or a.keyword.value == "device"), None)
     inner = next((a.value for a in made.args if a.keyword is None or a.keyword.value == "data"), None)
@@ -146,10 +147,48 @@ def _is_brought(node: cst.Call, made: cst.Call, facts: Facts) -> bool:
         return False
     handed = {p.arg for p in scope.parameters} - {"self"}
     device, data = facts.node(given), facts.node(inner)
-    if not isinstance(device, ast.Name) or device.id not in handed or not isinstance(data, ast.Name):
+    if not isinstance(data, ast.Name):
         return False
     names, made_here = _comes_from(data.id, scope)
-    return not made_here and bool(names & handed - {device.id})
+    match device:
+        case ast.Name(id=name) if name in handed:
+            return not made_here and bool(names & handed - {name})
+        case ast.Attribute(value=ast.Name(id=name), attr="device"):
+            return not made_here and name != "self"
+    return False
+
+
+def _is_learned_nowhere(node: cst.Call, facts: Facts) -> bool:
+    """Whether it has a name in its function alone, where nothing shows that it is to be learned: it is computed with."""
+    match facts.statement:
+        case ast.Assign(targets=[ast.Name(id=name)]) if facts.scope is not None:
+            nodes = own_nodes(facts.model.enclosing_scope(facts.statement))
+            uses = [n for n in nodes if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
+            return bool(uses) and not any(_is_for_learning(use, facts) for use in uses)
+    return False
+
+
+def _is_for_learning(use: ast.Name, facts: Facts) -> bool:
+    """Whether a use keeps a parameter, hands it on, or asks for its gradient: all but computing with it."""
+    child: ast.AST = use
+    for parent in facts.model.ancestors(use):
+        match parent:
+            case ast.Call(func=func):
+                is_method = isinstance(func, ast.Attribute) and func.value is child
+                return not is_method and facts.model.qualified(func) not in _JOINING
+            case ast.Attribute(attr=attr):
+                return attr in ("grad", "requires_grad", "backward", "retain_grad")
+            case ast.BinOp() | ast.Compare() | ast.UnaryOp() | ast.Subscript():
+                return False
+            case ast.List() | ast.Tuple():
+                child = parent
+            case _:
+                return True
+    return True
+
+
+# What computes with several tensors at once.
+_JOINING = frozenset({"torch.cat", "torch.concat", "torch.stack", "torch.matmul", "torch.mul", "torch.add"})
 
 
 # Functions that make a tensor of sizes or numbers.
