@@ -13,6 +13,7 @@ from devlint_rules.beside import has_twin
 from devlint_rules.hot_loops import stalls
 from devlint_rules.hot_loops.invariants import Changes
 from devlint_rules.hot_loops.other_waits import waits_anyway
+from devlint_rules.moves.small import is_handful
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, HotLoop, PlacementModel, Unit
@@ -34,7 +35,7 @@ class HostTensorInHotLoop(Rule):
 
     In loops that train nothing (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that
     only call a model) it tells by default of what it has a fix for; of the rest where it is selected by its code, as in
-    `--select DEV508`.
+    `--select DEV508`. So it is with a handful of numbers that it has no fix for.
 
     ## Why is this bad
     Each pass makes the same tensor and copies it again, and the host waits for the copy. Made once before the loop, it
@@ -116,6 +117,7 @@ class HostTensorInHotLoop(Rule):
             notes=stalls.loop_notes(hot, value, facts),
             hint=None if change else "make it once before the loop",
             change=change,
+            minor=change is None and _is_few(copied, facts),
         )
 
 
@@ -185,6 +187,13 @@ def _is_one_number(copied: ast.expr, facts: Facts) -> bool:
         case ast.Call(func=func, args=[ast.Constant()]):
             return last_name(func) in ("tensor", "as_tensor", "scalar_tensor")
     return isinstance(copied, ast.Constant)
+
+
+def _is_few(copied: ast.expr, facts: Facts) -> bool:
+    """Whether what is copied is a handful of numbers, by what is written: `torch.zeros(1)`, `0.0`."""
+    if _is_one_number(copied, facts):
+        return True
+    return isinstance(copied, ast.Call) and is_handful(facts.model.qualified(copied.func) or "", copied)
 
 
 def _hoisted(node: cst.Call, copied: ast.expr, hot: HotLoop, changes: Changes, facts: Facts) -> Change | None:
