@@ -331,12 +331,15 @@ def is_aside(path: str) -> bool:
     return _ASIDE.search(path) is not None
 
 
-# Folders of what nobody goes on with.
-_RETIRED = regex(r"(?:^|/)(?:legacy|deprecated|obsolete|archived?|retired|old)/")
+# Folders, and files, of what nobody goes on with.
+_RETIRED = regex(
+    r"(?:^|/)_?(?:legacy|deprecated|obsolete|archived?|retired|old)(?:/|\.py$)"
+    r"|_(?:legacy|deprecated|obsolete|archived?|old|bkp|bak|backup)\.(?:py|ipynb)$"
+)
 
 
 def is_retired(path: str) -> bool:
-    """Whether a file is an old one that is kept beside its successor, going by its folders."""
+    """Whether a file is an old one that is kept beside its successor, going by its folders and its name."""
     return _RETIRED.search(path) is not None
 
 

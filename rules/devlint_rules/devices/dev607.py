@@ -100,8 +100,8 @@ class ModuleHasNoDevice(Rule):
         )
 
 
-# `policy.device = device`, in another file.
-_GIVEN = r"(?<![\w.])(?!(?:self|cls|args|opts?|cfg|config|params|hparams)\b)\w{1,60}\.device[ \t]{0,9}=(?!=)"
+# `policy.device = device`, or `self.policy.device = device`, in another file.
+_GIVEN = r"(?<![\w.])(?:\w{1,60}\.){0,4}(?!(?:self|cls|args|opts?|cfg|config|params|hparams)\b)\w{1,60}\.device[ \t]{0,9}=(?!=)"
 
 
 def _is_of_engine(owner: ast.expr, facts: Facts) -> bool:

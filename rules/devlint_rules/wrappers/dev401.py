@@ -255,11 +255,29 @@ _OF_SEVERAL_DEVICES = frozenset({"parallel_apply", "_module_copies"})
 
 
 def _is_either_way_bare(found: ast.expr, facts: Facts) -> bool:
-    """Whether a name is `model.module` on one path and `model` on the other: who wrote that knows when it is wrapped."""
-    if not isinstance(found, ast.Attribute) or not isinstance(found.value, ast.Name):
-        return False
-    given = {ast.unparse(value) for value in facts.model.assigned_values(found.value)}
+    """Whether something is `model.module` on one path and `model` on the other: who wrote that knows when it is wrapped.
+
+    A name that is given both, or what a function gives that returns both.
+    """
+    match found:
+        case ast.Attribute(value=ast.Name() as name):
+            values = facts.model.assigned_values(name)
+        case ast.Attribute(value=ast.Call() as call):
+            values = _returned_by(call, facts)
+        case _:
+            return False
+    given = {ast.unparse(value) for value in values}
     return any(text.endswith(".module") and text.removesuffix(".module") in given for text in given)
+
+
+def _returned_by(call: ast.Call, facts: Facts) -> list[ast.expr]:
+    """What a function of the project returns that is called, or one that is defined beside the call."""
+    called = facts.model.callee(call)
+    nodes = [] if called is None else called.function.nodes
+    if called is None and isinstance(call.func, ast.Name):
+        beside = (n for n in own_nodes(facts.model.enclosing_scope(call)) if isinstance(n, ast.FunctionDef))
+        nodes = [n for function in beside if function.name == call.func.id for n in own_nodes(function)]
+    return [n.value for n in nodes if isinstance(n, ast.Return) and n.value is not None]
 
 
 def _runs_before_wrap(found: ast.expr, missing: Missing, facts: Facts) -> bool:
