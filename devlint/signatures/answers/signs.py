@@ -16,6 +16,7 @@ from devlint.regexes import regex
 from devlint.signatures.answers.attributes import is_cpu
 from devlint.signatures.answers.waits import Stall
 from devlint.signatures.state.waits import COPY, DECIDE, FLUSH, READ, SIZE
+from devlint.source.modules import last_name
 
 # What names are of, the first that fits: sizes come before what they are sizes of, times before their indices.
 _KINDS: tuple[tuple[str, re.Pattern[str]], ...] = (
@@ -43,7 +44,7 @@ def lacks_sign(stall: Stall, *, by_role: bool, calls: bool) -> bool:
     if stall.sense == FLUSH:
         # Helpers wait, and give memory back, for whoever calls them: mostly where something ends.
         return calls
-    if _is_on_host_by_default(stall):
+    if _is_on_host_by_default(stall) or _is_given_to_check(stall) or _is_truth_of_option(stall):
         return True
     if stall.sense not in _BY_ROLE or stall.certain or _is_there(stall):
         return False
@@ -65,6 +66,29 @@ def _is_on_host_by_default(stall: Stall) -> bool:
     place = stall.value.place
     given = stall.function.defaults.get(str(place.name[0])) if place.sort == "told" and place.name else None
     return given is not None and is_cpu(given)
+
+
+def _is_given_to_check(stall: Stall) -> bool:
+    """`check(x[mask].numel() == y.numel(), "they differ")`: whoever put that there wants to know, at any cost."""
+    for parent in stall.function.source.ancestors(stall.node):
+        match parent:
+            case ast.Call(func=func) if parent is not stall.node and _CHECKS.search(last_name(func)):
+                return True
+            case ast.stmt():
+                return False
+    return False
+
+
+_CHECKS = regex(r"(?:^|_)(?:check|assert|verify|validate)(?:_|$)")
+
+
+def _is_truth_of_option(stall: Stall) -> bool:
+    """`if targets:` of what is None on another way: a tensor of many elements has no truth at all."""
+    if stall.sense != DECIDE or not isinstance(stall.node, ast.Name):
+        return False
+    function, name = stall.function, stall.node.id
+    given = (function.defaults.get(name), *function.assigned.get(name, ()))
+    return any(isinstance(value, ast.Constant) and value.value is None for value in given)
 
 
 def _is_there(stall: Stall) -> bool:

@@ -25,6 +25,8 @@ from devlint.signatures.values.values import (
     Value,
     constant,
     either,
+    mapped,
+    unwrapped,
 )
 from devlint.source.slim import by_kind
 
@@ -50,7 +52,17 @@ def _conditional(frame: Frame, node: ast.IfExp) -> Value:
             frame.env[name] = env[name]
     frame.path = before
     found = either(((path, value) for path, value, _ in options), frame.atoms)
+    if _takes_wrapper_off(node):
+        found = mapped(found, unwrapped, frame.atoms)
     return _accelerator(found) if condition == TRUE and _names_host(node.orelse) else found
+
+
+def _takes_wrapper_off(node: ast.IfExp) -> bool:
+    """`net.module if wrapped else net`: who wrote that knows when it is wrapped."""
+    for one, other in ((node.body, node.orelse), (node.orelse, node.body)):
+        if isinstance(one, ast.Attribute) and one.attr == "module" and ast.unparse(one.value) == ast.unparse(other):
+            return True
+    return False
 
 
 def _names_host(node: ast.expr) -> bool:

@@ -273,9 +273,9 @@ def _opened(file: ast.expr) -> ast.expr:
 
 
 def _loaded_into(call: ast.Call, facts: Facts) -> ast.expr | None:
-    """`model` of `model.load_state_dict(torch.load(path))`."""
+    """`model` of `model.load_state_dict(torch.load(path))`, and of `model = torch.load(path)`."""
     match next(facts.model.ancestors(call), None):
-        case ast.Call(func=ast.Attribute(value=model, attr="load_state_dict")):
+        case ast.Call(func=ast.Attribute(value=model, attr="load_state_dict")) | ast.Assign(targets=[model]):
             return model
     return None
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 MOVES = ("to", "cuda", "xpu", "hpu", "npu")
 PARAMETER = "torch.nn.Parameter"
-# Calls that keep what they are given as parameters.
-KEEPERS = ("register_parameter", "ParameterList", "ParameterDict", "append")
+# Calls that are given parameters, and make none of other tensors, as ParameterList and ParameterDict do (seen in torch 2.13).
+KEEPERS = ("register_parameter", "append")
 
 
 class MovedParameter(Rule):
@@ -26,7 +26,8 @@ class MovedParameter(Rule):
 
     ## What it does
     Flags `nn.Parameter(...).cuda()` and `nn.Parameter(...).to(...)` where the result is kept: assigned, returned, or
-    put into a list, a dict or a `ParameterList`. Moving the tensor inside the call is fine.
+    put into a list or a dict. Moving the tensor inside the call is fine, and so is a `ParameterList`, which makes a
+    parameter of what it is given.
 
     ## Why is this bad
     A move returns a tensor that was computed from the parameter. It isn't a parameter: a module that it is assigned to
