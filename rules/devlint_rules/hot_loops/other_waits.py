@@ -198,6 +198,13 @@ def _reads_untold(function: FunctionModel, facts: Facts, is_told: Callable[[ast.
     return any(model is None or not _is_told_there(read, model, facts) for read in reads)
 
 
+def _copies_untold(function: FunctionModel, is_told: Callable[[ast.Call], bool]) -> bool:
+    """Whether a function of the project that is given a batch, which it moves by itself, copies something to the host of which no rule tells."""
+    calls = [n for n in function.nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
+    moves = any(call.func.attr in ("cuda", "to") for call in calls if isinstance(call.func, ast.Attribute))
+    return moves and any(last_name(n.func) == "cpu" and not n.args and not is_told(n) for n in calls)
+
+
 def _is_told_there(read: ast.Call, model: PlacementModel, facts: Facts) -> bool:
     tensor = tensor_read(read)
     model.ensure_around(read)
@@ -232,11 +239,14 @@ def _reads_inside(call: ast.Call, facts: Facts, is_told: Callable[[ast.Call], bo
     given = [*_given(call)]
     tensors = [g for g in given if _holds_tensor(g, facts)]
     unknown = not surely and any(v.kind is Kind.UNKNOWN for g in given for _, v in facts.model.value(g).alternatives())
-    if not tensors and not unknown:
+    batches = surely and any(v.kind is Kind.BATCH for g in given for _, v in facts.model.value(g).alternatives())
+    if not tensors and not unknown and not batches:
         return False
     called = facts.model.callee(call)
     if called is not None and surely:
-        return _reads_untold(called.function, facts, is_told)
+        return _reads_untold(called.function, facts, is_told) if tensors else _copies_untold(called.function, is_told)
+    if not tensors and not unknown:
+        return False
     if called is not None:
         return _reads(called.function.text) or _calls_what_reads(called.function.text, facts)
     value = facts.model.value(call.func)
@@ -278,7 +288,8 @@ def reads_in_method(module: Value, method_name: str, facts: Facts) -> bool:
         if any(p.search(text) for p in (_READ_THERE, _COUNTS, _DECIDES, _SIZED, _UPLOADS, _POOLS) for text in texts):
             return True
         buffers = _BUFFERS.findall(owner.cls.source.text_of(owner.cls.node))
-        if not set(buffers).isdisjoint(_ASKED_OF_SELF.findall(method.text)):
+        asked = (name for pattern in (_ASKED_OF_SELF, _READ_OF_SELF) for name in pattern.findall(method.text))
+        if not set(buffers).isdisjoint(asked):
             return True
         seen.add(method.node)
         todo += [(owner, called) for called in _OWN_CALLED.findall(method.text)]
@@ -307,9 +318,10 @@ def _texts_called(function: FunctionModel, facts: Facts) -> Iterator[str]:
                 yield called.function.text
 
 
-# `register_buffer("ready", ...)`, and `if not self.ready:` or `if self.ready == 0:` of it.
+# `register_buffer("ready", ...)`, and `if not self.ready:`, `if self.ready == 0:` or `int(self.ready)` of it.
 _BUFFERS = regex(r"\bregister_buffer\([ \t\n]{0,80}['\"](\w{1,60})['\"]")
 _ASKED_OF_SELF = regex(r"\bif (?:not )?self\.(\w{1,60})(?: ?[=!<>][^\n:]{0,60})?:")
+_READ_OF_SELF = regex(r"\b(?:int|float|bool)\(self\.(\w{1,60})\)")
 # `self.name(` is a method, or a part; `self.part.name(` a part's method.
 _OWN_CALLED = regex(r"\bself\.(\w{1,60})\(")
 _PART_CALLED = regex(r"\bself\.(\w{1,60})(?:\.(\w{1,60}))?\(")
