@@ -442,12 +442,23 @@ def store_item(frame: Frame, node: ast.Subscript, owner: Value, index: ast.expr,
         if option.kind not in (LIST, DICT) or option.identity is None:
             continue
         contents = contents_of(frame, option)
-        new = _stored(frame, option, contents, from_index, node, value)
+        if isinstance(index, ast.Slice):
+            new = _with_slice(frame, contents, index, value)
+        else:
+            new = _stored(frame, option, contents, from_index, node, value)
         if condition != TRUE and contents is not None:
             new = either([(condition, new), (frame.atoms.negated(condition), contents)], frame.atoms)
         frame.env[option.identity, CONTENTS] = new
         if condition == TRUE and isinstance(index, ast.Name):
             frame.last_stores[option.identity] = Stored(index.id, frame.passes, new, value)
+
+
+def _with_slice(frame: Frame, contents: Value | None, index: ast.Slice, value: Value) -> Value:
+    """What a list holds in which `value` takes the place of a part: of all of it, where neither end is told."""
+    new = contents_of(frame, value) or Value(EACH, parts=(NOTHING,))
+    if index.lower is None and index.upper is None and index.step is None:
+        return new
+    return each_of([all_parts(part, frame) for part in (contents, new) if part is not None], frame)
 
 
 def _just_stored(frame: Frame, container: Value, contents: Value, index: ast.expr) -> Value | None:
