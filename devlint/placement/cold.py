@@ -480,7 +480,8 @@ def _is_remainder(node: ast.AST) -> bool:
 def _is_counter(node: ast.expr) -> bool:
     match node:
         case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name.lower().lstrip("_") in _COUNTERS
+            # `if _ == 0:` asks for the first pass as well.
+            return name == "_" or name.lower().lstrip("_") in _COUNTERS
         case ast.BinOp(left=left, op=ast.Add(), right=ast.Constant()):
             return _is_counter(left)
     return False
