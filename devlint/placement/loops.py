@@ -97,8 +97,6 @@ class HotLoop:
             or self.once
             or self.kind in ("epoch", "element")
             or (self.kind == "call" and not self.trains)
-            # A framework's step, of which no loop is in sight, trains.
-            or (self.kind == "batch" and self.node is not None and not self.trains)
         )
 
 
