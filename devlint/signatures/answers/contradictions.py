@@ -348,10 +348,8 @@ def _apart(
         or (is_of_pass_before(reader, b_when) and is_denied(reader, frame, need, b_when, a))
     ):
         return None
-    is_own_input = b.place.sort == "input" and is_own(frame, b)
-    if (b.place.off_host or b.place.sort == "told" or (b.place.sort == "input" and not is_own_input)) and is_for_arrays(
-        reader, joint
-    ):
+    hangs_on_caller = b.place.sort == "told" or (b.place.sort == "input" and not is_own(frame, b))
+    if (b.place.off_host or hangs_on_caller) and is_for_arrays(reader, joint):
         return None
     if need.sense == "call" and a.kind is not TENSOR and is_for_mappings(reader, a_when):
         return None

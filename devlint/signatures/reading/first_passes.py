@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 
 from devlint.source.modules import last_name
-from devlint.source.trees import walk
+from devlint.source.trees import kept_on_node, walk
 
 
+@kept_on_node
 def counter_of(loop: ast.For | ast.AsyncFor) -> str | None:
     """The name that counts a loop's passes from 0 on, where its body asks by it whether a pass is the first; None for others.
 

@@ -21,6 +21,8 @@ def report(
     message: str,
     hint: str | None = None,
     change: Change | None = None,
+    *,
+    minor: bool = False,
 ) -> Report:
     """A report on such a wait, with how what is waited for came there and what makes the code hot as notes."""
     return Report(
@@ -30,7 +32,7 @@ def report(
         notes=notes(stall, facts),
         hint=hint if change is None else None,
         change=change,
-        minor=not stall.by_role and costs_nothing_new(stall.node, facts.hot_loop(node), facts),
+        minor=minor or (not stall.by_role and costs_nothing_new(stall.node, facts.hot_loop(node), facts)),
     )
 
 

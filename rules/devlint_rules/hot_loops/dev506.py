@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from devlint.facts import calls_in, last_name, own_nodes
@@ -108,9 +107,8 @@ class CacheFlushInHotLoop(Rule):
         doing = f"waits for {queued}" if name == "synchronize" else "gives memory back that is asked for again"
         message = f"`{text}` {doing}, {stall.often}"
         hint = ADVICE.get(name, "leave it out; free memory by dropping the tensors that hold it")
-        report = by_role.report(node, stall, facts, message, hint)
         # Whoever names that accelerator has the memory of a laptop in mind.
-        yield replace(report, minor=report.minor or "mps" in stall.name)
+        yield by_role.report(node, stall, facts, message, hint, minor="mps" in stall.name)
 
     def shape(self) -> m.BaseMatcherNode:
         return m.Expr(value=m.Call())

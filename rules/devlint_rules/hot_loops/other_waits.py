@@ -201,7 +201,7 @@ def _reads_untold(function: FunctionModel, facts: Facts, is_told: Callable[[ast.
 def _copies_untold(function: FunctionModel, is_told: Callable[[ast.Call], bool]) -> bool:
     """Whether a function of the project that is given a batch, which it moves by itself, copies something to the host of which no rule tells."""
     calls = [n for n in function.nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
-    moves = any(call.func.attr in ("cuda", "to") for call in calls if isinstance(call.func, ast.Attribute))
+    moves = any(last_name(n.func) in ("cuda", "to") for n in calls)
     return moves and any(last_name(n.func) == "cpu" and not n.args and not is_told(n) for n in calls)
 
 
@@ -238,15 +238,15 @@ def _reads_inside(call: ast.Call, facts: Facts, is_told: Callable[[ast.Call], bo
     """
     given = [*_given(call)]
     tensors = [g for g in given if _holds_tensor(g, facts)]
-    unknown = not surely and any(v.kind is Kind.UNKNOWN for g in given for _, v in facts.model.value(g).alternatives())
-    batches = surely and any(v.kind is Kind.BATCH for g in given for _, v in facts.model.value(g).alternatives())
-    if not tensors and not unknown and not batches:
+    kinds = {v.kind for g in given for _, v in facts.model.value(g).alternatives()}
+    if surely and not tensors:
+        moving = facts.model.callee(call) if Kind.BATCH in kinds else None
+        return moving is not None and _copies_untold(moving.function, is_told)
+    if not tensors and Kind.UNKNOWN not in kinds:
         return False
     called = facts.model.callee(call)
     if called is not None and surely:
-        return _reads_untold(called.function, facts, is_told) if tensors else _copies_untold(called.function, is_told)
-    if not tensors and not unknown:
-        return False
+        return _reads_untold(called.function, facts, is_told)
     if called is not None:
         return _reads(called.function.text) or _calls_what_reads(called.function.text, facts)
     value = facts.model.value(call.func)
