@@ -25,11 +25,15 @@ from devlint.source.texts import Texts, is_test_file
 MAX_DEPTH = 2
 # So many functions are followed back; behind more of them, one is taken to be used.
 MAX_FOLLOWED = 80
+# So many words are more than a module says that only tries what it defines.
+_MUCH = 60
 # Folders that packages stand in.
 _SOURCES = (("src",), ("python",), ("lib",))
 _CODE = regex(r"```.{0,20000}?```|`[^`\n]{1,300}`", re.DOTALL)
 _USED = regex(r"\w+(?=\s?[(.])|(?<=[.`])\w+|(?<=import )[\w, ]+")
-# What an option is for, said in words.
+# An option, which may be called like what it is for.
+_OPTION = regex(r"['\"]--?\w[\w-]{0,80}['\"]")
+# What it is for, said in words.
 _HELP = regex(r"\bhelp[ \t]*=[ \t]*(?:'[^'\n]{0,400}'|\"[^\"\n]{0,400}\")")
 # Decorators that hand on what they are given, and tell nobody of it.
 _PLAIN = regex(
@@ -40,6 +44,13 @@ _PLAIN = regex(
 _DOING = regex(r"^(?:for|while|with|if __name__|\w{1,80}\()|\bargparse\b|\bsys\.argv\b|\bplt\.show\b", re.MULTILINE)
 # What loads a module, or takes what is in one, under a name that is put together: `import_module(f"models.{name}")`.
 _LOADING = regex(r"\b(?:import_module|__import__)\([ \t\n]{0,40}(?!['\"][\w.]{1,200}['\"][ \t\n]{0,40}[,)])[^)\s]")
+# The module of which all names are taken: its first name, none where it begins with a dot.
+_ALL_OF = regex(r"^[ \t]*from[ \t]+(\w*)[\w.]*[ \t]+import[ \t]+\*", re.MULTILINE)
+# What takes a thing by a name that is told as a text.
+_BY_TEXT = regex(
+    r"\bgetattr\([ \t\n]{0,40}(?!self\b|args\b|opt\b|cfg\b|config\b)[\w.]{1,80}[ \t\n]{0,9},[ \t\n]{0,40}(?!['\"])|\b(?:globals|locals|vars)\(\)"
+    r"|(?<![.\w])eval\([ \t\n]{0,9}[^)\s]|\bimport_module\(|__import__\(|\b__dict__\b|\blocate\(|\binstantiate\("
+)
 # Bases that call none of the methods that their classes define, but those of `_CALLED`.
 _PLAIN_BASES = frozenset(
     {"object", "ABC", "nn", "torch", "Module", "Generic", "Protocol", "Enum", "typing", "abc", "ABCMeta", "metaclass", "T"}
@@ -67,8 +78,10 @@ class Mentions:
         self._loaded: dict[Path, bool] = {}
         self._unloaded: dict[Path, bool] = {}
         self._alone: dict[Path, bool] = {}
+        self._left_over: dict[Path, frozenset[Unit]] = {}
         self._by_name: dict[Path, bool] = {}
         self._loaders: dict[Path, list[Path]] = {}
+        self._by_text: dict[Path, bool] = {}
         self._called: dict[tuple[Path, str, tuple[str, ...]], bool] = {}
         self.parts = lru_cache(maxsize=2_000)(self._parts_of)
 
@@ -86,7 +99,11 @@ class Mentions:
         if project is None or path not in self._names.listed(project):
             return False
         unit = Unit(path, cls, name)
-        if unit not in self.parts(path) or not self._shows_users(path, project):
+        if unit not in self.parts(path):
+            return False
+        if self._is_left_over(unit.owner, project):
+            return True
+        if not self._shows_users(path, project):
             return False
         if self._is_on_top(path, project):
             return self._is_left_behind(unit.owner, project)
@@ -174,6 +191,38 @@ class Mentions:
         others = (f for f in self._names.listed(project) if f != path)
         return not self._runs(path) and not any(named.search(self._names.text(f)) for f in others)
 
+    def _is_left_over(self, unit: Unit, project: Path) -> bool:
+        """Whether nothing that a program runs leads to a unit of it, and nothing imports the program: what it was made of had that."""
+        path = unit.path
+        if path not in self._left_over:
+            self._left_over[path] = self._left_over_in(path, project)
+        return unit in self._left_over[path]
+
+    def _left_over_in(self, path: Path, project: Path) -> frozenset[Unit]:
+        parts = self.parts(path)
+        outside = Unit(path, "", "")
+        runs = self._runs(path) or _DOING.search(self._names.text(path)) is not None
+        if outside not in parts or not runs or is_test_file(path) or path.suffix != ".py":
+            return frozenset()
+        own = {unit for unit in parts if unit.owner == unit and unit.called}
+        reached, waiting = set[Unit](), [outside]
+        while waiting:
+            here = waiting.pop()
+            said = [part.words for unit, part in parts.items() if here in (unit, unit.owner)]
+            new = {u for u in own - reached if any(u.called in words for words in said) or self._is_registered(u)}
+            reached |= new
+            waiting += new
+        does_much = len(parts[outside].words) > _MUCH or 2 * len(reached) > len(own)
+        if not reached or not does_much or self._is_imported_by(path, list(self._names.listed(project))):
+            return frozenset()
+        return frozenset(unit for unit in own - reached if not self._is_named_with_file(unit, project))
+
+    def _is_named_with_file(self, unit: Unit, project: Path) -> bool:
+        """Whether anything says a unit's name behind that of its file: `eval:main`."""
+        named = re.compile(rf"\b{re.escape(unit.path.stem)}[.:]{re.escape(unit.called)}\b")
+        found = self._names.mentioning(unit.called, project, MAX_KEPT)
+        return found is None or any(named.search(self._names.text(file)) for file in found)
+
     def _is_imported_by(self, path: Path, others: list[Path]) -> bool:
         return any(f != path and self._imports_it(f, path) for f in others)
 
@@ -220,7 +269,7 @@ class Mentions:
             return True
         if not unit.called:
             if unit.path.stem == "__init__":
-                return self._is_outer(unit.path)
+                return self._is_outer(unit.path) and self._names.may_be_installed(project)
             return not (self._is_in_package_alone(unit.path) or self._is_alone(unit.path))
         if unit not in self.parts(unit.path) or self._is_registered(unit):
             return True
@@ -236,9 +285,12 @@ class Mentions:
     def _is_loaded_by_name(self, folder: Path, project: Path) -> bool:
         """Whether the modules of a folder may be loaded under names that are put together, of which it is a part."""
         if folder not in self._by_name:
-            quoted = re.compile(rf"['\"][\w./]*\b{re.escape(folder.name)}[./'\"]")
-            code = self._loading(project)
-            self._by_name[folder] = any(quoted.search(self._names.text(f)) for f in code)
+            name = re.escape(folder.name)
+            quoted = re.compile(rf"['\"][\w./]*\b{name}[./'\"]")
+            # Who loads nothing himself may name a module, and elsewhere files of data.
+            dotted = re.compile(rf"['\"](?:\w+\.)*{name}(?:\.\w+)+['\"]|['\"][\w./]*\b{name}/[\w/]*\.py['\"]")
+            texts = map(self._names.text, self._loading(project))
+            self._by_name[folder] = any((quoted if _loads(text) else dotted).search(text) for text in texts)
         return self._by_name[folder]
 
     def _loading(self, project: Path) -> list[Path]:
@@ -318,9 +370,21 @@ class Mentions:
             return not self._imports_others(path, unit)
         if unit.name in _MODES:
             return False
-        if self._is_star_importer(path):
+        if self._takes_all_of_own(path):
             return True
-        return path.suffix != ".py" or any(unit.called in part.quoted for part in self.parts(path).values())
+        if path.suffix != ".py":
+            return True
+        return self._takes_quoted(path) and any(unit.called in part.quoted for part in self.parts(path).values())
+
+    def _takes_quoted(self, path: Path) -> bool:
+        """Whether code of a file's project takes what has a name that is told as a text: `getattr(models, name)`."""
+        project = self._names.project_of(path)
+        if project is None:
+            return True
+        if project not in self._by_text:
+            code = (f for f in self._names.listed(project) if f.suffix in (".py", ".ipynb"))
+            self._by_text[project] = any(_BY_TEXT.search(self._names.text(f)) for f in code)
+        return self._by_text[project]
 
     def _imports_others(self, path: Path, unit: Unit) -> bool:
         """Whether a file takes other names out of that of a unit, one by one, and hasn't got the file itself."""
@@ -435,16 +499,39 @@ class Mentions:
         return any(parts[-len(name) :] == name for name in self._imported(path))
 
     def _imported(self, path: Path) -> set[tuple[str, ...]]:
-        """The modules that a file may import, the dots before their names left out."""
+        """The modules that a file may import, each by what the parts of its path are, or end with."""
         if path not in self._imports:
             found: set[tuple[str, ...]] = set()
             for match in import_pattern().finditer(self._roots.files.import_statements(path)):
-                module = (match["module"] or match["plain"]).strip(".")
                 names = imported_names(match["names"], original=True) if match["names"] else set()
-                found |= {tuple(f"{module}.{name}".strip(".").split(".")) for name in names}
-                found |= {tuple(module.split("."))} if module else set()
+                for module in self._meant(match["module"] or match["plain"], path):
+                    found |= {(*module, name) for name in names}
+                    found |= {module} if module else set()
             self._imports[path] = found
         return self._imports[path]
+
+    def _meant(self, module: str, path: Path) -> list[tuple[str, ...]]:
+        """What the paths of modules that a file means by a dotted name are, or end with.
+
+        A program in a folder takes what lies beside it, or else what lies around that: another of that name, elsewhere, is meant only
+        where none is there.
+        """
+        names = tuple(name for name in module.split(".") if name)
+        level = len(module) - len(module.lstrip("."))
+        if level:
+            return [(*path.parents[min(level, len(path.parents)) - 1].parts, *names)]
+        project = self._names.project_of(path)
+        around = [f for f in path.parents if project is not None and (f == project or project in f.parents)]
+        near = [(*folder.parts, *names) for folder in around if self._roots.has(folder, names[0])]
+        return near or [names]
+
+    def _takes_all_of_own(self, path: Path) -> bool:
+        """Whether a file takes all names of some module of its project."""
+        if not self._is_star_importer(path):
+            return False
+        project = self._names.project_of(path)
+        taken = _ALL_OF.findall(self._roots.files.import_statements(path))
+        return project is None or any(not names or names in self._own_names(project) for names in taken)
 
     def _is_star_importer(self, path: Path) -> bool:
         return "import *" in self._roots.files.import_statements(path)
@@ -461,6 +548,7 @@ class Mentions:
             return {Unit(path, "", ""): Part(words_of(text))}
         is_package = path.stem == "__init__"
         text = _HELP.sub("", text) if "help" in text else text
+        text = _OPTION.sub("", text) if "-" in text else text
         return dict(split(path, text if is_package else import_pattern().sub(_renaming, text)))
 
 

@@ -68,7 +68,7 @@ class ImportRoots:
         relative = name.replace(".", "/")
         first = name.split(".", 1)[0]
         for root in dict.fromkeys(roots):
-            if not self._has(root, first):
+            if not self.has(root, first):
                 continue
             # As texts: a path is made of the one that is there.
             for candidate in (f"{relative}.py", f"{relative}/__init__.py"):
@@ -76,7 +76,7 @@ class ImportRoots:
                     return root / candidate
         return None
 
-    def _has(self, root: Path, first: str) -> bool:
+    def has(self, root: Path, first: str) -> bool:
         """Whether a folder has a folder or a module of that name."""
         # As text: most names begin alike, and paths are compared part by part.
         asked = f"{root}/{first}"
@@ -88,7 +88,7 @@ class ImportRoots:
     def is_outside(self, first: str, folder: Path) -> bool:
         """Whether no name that begins so leads into the project from a file in a folder."""
         root, _ = self.package(folder)
-        return not any(self._has(base, first) for base in (root, folder, *self.folders))
+        return not any(self.has(base, first) for base in (root, folder, *self.folders))
 
     def imports_in(self, text: str, path: Path) -> Iterator[tuple[str, set[str]]]:
         """The modules that a file's text imports, each with the names that are bound by it; told without parsing."""

@@ -82,11 +82,19 @@ class Names:
     def project_of(self, path: Path) -> Path | None:
         """The folder of the project that a file is a part of; None for loose files."""
         root, package = self._roots.name_of(path)
+        repository = next((f for f in path.parents[: MAX_ABOVE + 1] if self._is_repository(f)), None)
+        if repository is not None and root in repository.parents:
+            # What lies on top of a repository makes no package of the folder that this was cloned into.
+            root = repository
         above = [root, *root.parents][: MAX_ABOVE + 1]
+        above = above[: above.index(repository) + 1] if repository in above else above
         marked = next((f for f in above if self.has_one(f, _MARKS)), None)
         # A page and terms alone may also lie in what was copied into a project: that in which it stands is meant.
         marked = marked or next((f for f in reversed(above) if self.is_published(f)), None)
-        return marked or (root if "." in package else None)
+        return marked or repository or (root if "." in package else None)
+
+    def _is_repository(self, folder: Path) -> bool:
+        return self._roots.files.is_folder(folder / ".git") or self._roots.files.is_file(folder / ".git")
 
     def listed(self, project: Path) -> dict[Path, None]:
         """The texts of a project; none where there are too many of them."""
@@ -175,7 +183,7 @@ class Names:
 
     def is_marked(self, folder: Path) -> bool:
         """Whether a folder is the top of a project, by what lies in it."""
-        return self.has_one(folder, _MARKS) or self.is_published(folder)
+        return self.has_one(folder, _MARKS) or self.is_published(folder) or self._is_repository(folder)
 
     def may_be_installed(self, project: Path) -> bool:
         """Whether others may install a project: nobody imports anything of programs that lie in a repository as they are."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from devlint.facts import last_name, own_nodes, walk
@@ -304,16 +304,18 @@ def _is_condition(parent: ast.AST) -> bool:
 
 
 def _has_just_trained(model: PlacementModel, node: ast.AST) -> bool:
-    """`exp.train(setting)` before `exp.predict(setting)`."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+    """`exp.train(setting)` before `exp.predict(setting)`, or `train_model(net, path)`, which saves, before `test_model(path)`."""
+    if not isinstance(node, ast.Call):
         return False
-    owner = ast.unparse(node.func.value)
+    owner = ast.unparse(node.func.value) if isinstance(node.func, ast.Attribute) else ""
     child: ast.AST = node
     for parent in model.ancestors(node):
         for block in (getattr(parent, name, None) for name in ("body", "orelse")):
             if isinstance(block, list) and child in block:
-                before = (n for statement in block[: block.index(child)] for n in ast.walk(statement))
-                if any(_trains(n, owner) for n in before):
+                before = block[: block.index(child)]
+                if any(_trains(n, owner) for statement in before for n in ast.walk(statement)):
+                    return True
+                if any(_trains_and_saves(s, model) for s in before):
                     return True
         child = parent
     return False
@@ -324,6 +326,30 @@ def _trains(node: ast.AST, owner: str) -> bool:
         case ast.Call(func=ast.Attribute(value=of, attr=name)):
             return name in _TRAINING and ast.unparse(of) == owner
     return False
+
+
+def _trains_and_saves(statement: ast.stmt, model: PlacementModel) -> bool:
+    """Whether a statement calls a function, or a method, that trains by its name, and saves what comes of it."""
+    match statement:
+        case ast.Expr(value=ast.Call() as call) | ast.Assign(value=ast.Call() as call):
+            return _IS_TRAINING.match(last_name(call.func)) is not None and any(
+                isinstance(n, ast.Call) and _SAVES.match(last_name(n.func)) for n in _nodes_called(call, model)
+            )
+    return False
+
+
+def _nodes_called(call: ast.Call, model: PlacementModel) -> Iterable[ast.AST]:
+    """The nodes of the function, or of the method of an object made in sight, that a call calls."""
+    called = model.callee(call)
+    if called is not None:
+        return called.function.nodes
+    model.ensure_around(call)
+    function = model.function_called(call)
+    return own_nodes(function) if function is not None else ()
+
+
+_IS_TRAINING = regex(r"(?:run_|do_|start_)?(?:train|fit|training|finetune)(?:_|$)")
+_SAVES = regex(r"_?save(?:_|$)")
 
 
 def _is_told_by_trainer(model: PlacementModel, call: ast.Call) -> bool:

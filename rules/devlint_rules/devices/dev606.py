@@ -88,6 +88,7 @@ class DeviceComparison(Rule):
                     change=None
                     if _may_have_no_type(device, facts) or _is_left_to_reader(node, facts)
                     else Change(found.title, "safe", ((node, _repaired(node, device, found)),)),
+                    minor=_only_moves(facts.node(node), facts),
                 )
                 return
         yield from _as_text(node, outcome, facts)
@@ -116,8 +117,7 @@ def _is_left_to_reader(node: cst.Comparison, facts: Facts) -> bool:
             subject = ast.dump(found.left)
             if any(isinstance(t, ast.Compare) and t is not found and ast.dump(t.left) == subject for t in tests):
                 return True
-    around = facts.model.ancestors(found) if found is not None else ()
-    match next((p for p in around if not (isinstance(p, ast.BoolOp) and isinstance(p.op, ast.And))), None):
+    match _beyond_tests(found, facts):
         case ast.If(body=body, orelse=[]) if isinstance(found, ast.Compare):
             return isinstance(found.ops[0], (ast.NotEq, ast.IsNot)) and all(map(_goes_there, body))
         case ast.IfExp(body=one, orelse=other):
@@ -125,16 +125,32 @@ def _is_left_to_reader(node: cst.Comparison, facts: Facts) -> bool:
     return False
 
 
-def _goes_there(statement: ast.stmt) -> bool:
+def _only_moves(found: ast.AST | None, facts: Facts) -> bool:
+    """Whether all that is done where a test comes out, as it always does, is to move things: what is there comes to no harm."""
+    match _beyond_tests(found, facts):
+        case ast.If(body=body, orelse=[]) if isinstance(found, ast.Compare):
+            unequal = isinstance(found.ops[0], (ast.NotEq, ast.IsNot))
+            return unequal and all(_goes_there(statement, detached=True) for statement in body)
+    return False
+
+
+def _beyond_tests(found: ast.AST | None, facts: Facts) -> ast.AST | None:
+    """What a test stands in, alone or with others that must all come out."""
+    around = facts.model.ancestors(found) if found is not None else ()
+    return next((p for p in around if not (isinstance(p, ast.BoolOp) and isinstance(p.op, ast.And))), None)
+
+
+def _goes_there(statement: ast.stmt, *, detached: bool = False) -> bool:
     """Whether a statement moves what it names, under the same name: `x = x.cpu()`, `xs = [x.to(device) for x in xs]`.
 
-    What is there already it leaves as it is.
+    What is there already it leaves as it is, `detached` or not.
     """
     match statement:
         case ast.Assign(targets=[target], value=ast.ListComp(elt=moved, generators=[ast.comprehension(iter=of)])):
             return ast.unparse(of) == ast.unparse(target) and _is_move(moved)
         case ast.Assign(targets=[target], value=ast.Call(func=ast.Attribute(value=of)) as moved):
-            return ast.unparse(of) == ast.unparse(target) and _is_move(moved)
+            same = ast.unparse(of).removesuffix(".detach()") if detached else ast.unparse(of)
+            return same == ast.unparse(target) and _is_move(moved)
     return False
 
 
