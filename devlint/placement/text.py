@@ -144,13 +144,17 @@ class FileText:
     def missing_import(self) -> str:
         """A class that the file imports, at its top, from a package of the project that hasn't got it (any more); "" where there is none.
 
-        `from train import Net` may mean the `train.py` beside the program, or another one: packages alone are asked.
+        `from train import Net` may mean the `train.py` beside the program, or another one: packages alone are asked. That of
+        `from .train import Net` stands beside it, or nowhere.
         """
         here = Path(self.source.path)
         for statement in self.source.tree.body:
             names = [a.name for a in statement.names] if isinstance(statement, ast.ImportFrom) else []
             classes = [name for name in names if _CLASS.fullmatch(name)]
             name = self.source.absolute(statement) if classes and isinstance(statement, ast.ImportFrom) else ""
+            if name and isinstance(statement, ast.ImportFrom) and statement.level == 1 and _is_code(statement.module):
+                if self._project.locate(name, here) is None:
+                    return name
             package = self._project.find(name, here) if name else None
             if package is None or not package.is_package or package.star_imports or _BINDING.search(package.text):
                 continue
@@ -172,6 +176,11 @@ class FileText:
 
 # Other names may be of compiled modules, or of files that a build makes.
 _CLASS = regex(r"[A-Z][a-z]\w{0,60}")
+def _is_code(module: str | None) -> bool:
+    """Whether a module's name is one that a person gives to code: compiled and generated modules have others."""
+    return module is not None and "." not in module and not module.startswith("_") and not module.endswith("_pb2")
+
+
 # What may bind names of a module that its text doesn't.
 _BINDING = regex(r"__getattr__|\bglobals\(|\bexec\(|\bsys\.modules\b|\blocals\(\)|\bsetattr\(|\b__dict__\b")
 

@@ -286,11 +286,17 @@ class Mentions:
         """Whether the modules of a folder may be loaded under names that are put together, of which it is a part."""
         if folder not in self._by_name:
             name = re.escape(folder.name)
-            quoted = re.compile(rf"['\"][\w./]*\b{name}[./'\"]")
+            quoted = re.compile(rf"['\"]([\w./]*)\b{name}[./'\"]")
             # Who loads nothing himself may name a module, and elsewhere files of data.
-            dotted = re.compile(rf"['\"](?:\w+\.)*{name}(?:\.\w+)+['\"]|['\"][\w./]*\b{name}/[\w/]*\.py['\"]")
-            texts = map(self._names.text, self._loading(project))
-            self._by_name[folder] = any((quoted if _loads(text) else dotted).search(text) for text in texts)
+            dotted = re.compile(
+                rf"['\"]((?:\w+\.)*){name}(?:\.\w+)+['\"]|['\"]([\w./]*)\b{name}/[\w/]*\.py['\"]"
+            )
+            self._by_name[folder] = any(
+                _leads_to(match[match.lastindex or 1], folder, file, project)
+                for file in self._loading(project)
+                for text in [self._names.text(file)]
+                for match in (quoted if _loads(text) else dotted).finditer(text)
+            )
         return self._by_name[folder]
 
     def _loading(self, project: Path) -> list[Path]:
@@ -550,6 +556,14 @@ class Mentions:
         text = _HELP.sub("", text) if "help" in text else text
         text = _OPTION.sub("", text) if "-" in text else text
         return dict(split(path, text if is_package else import_pattern().sub(_renaming, text)))
+
+
+def _leads_to(before: str, folder: Path, file: Path, project: Path) -> bool:
+    """Whether what a text has before a folder's name leads to this one: that around it, or nothing where it is in reach."""
+    around = [part for part in re.split(r"[./]+", before) if part]
+    if around:
+        return around[-1] == folder.parent.name
+    return folder.parent == project or folder.parent in file.parents
 
 
 def _loads(text: str) -> bool:

@@ -12,6 +12,10 @@ from devlint.regexes import regex
 _DEFINITION = regex(r"(?P<indent>[ \t]*)(?:(?:async[ \t]+)?def|(?P<cls>class))[ \t]+(?P<name>\w+)[ \t]*(?P<bases>.*)")
 _ON_SELF = regex(r"\b(?:self|cls)\.(\w+)")
 _QUOTED = regex(r"['\"](\w+)['\"]")
+# `a, b = ...` at the beginning of a line, `global a, b`, and `b` of `a.b`.
+_BINDING = regex(r"^[ \t]+((?:\w+[ \t]*,[ \t]*){0,20}\w+)[ \t]*(?::[^=\n]{1,80})?=(?!=)", re.MULTILINE)
+_OUTER = regex(r"^[ \t]+(?:global|nonlocal)[ \t]+(.*)", re.MULTILINE)
+_BEHIND_DOT = regex(r"\.(\w+)")
 # A line that is a comment, or a comment behind code, but for what may stand within a text.
 COMMENT = regex(r"^\s*#.*$|\s#[^'\"\n]{0,400}$")
 
@@ -112,10 +116,19 @@ class _Splitter:
             decorators = self._named.get(unit, [])
             named = tuple(m[1] for d in decorators if (m := re.match(r"@\s*([\w.]+)", d)) is not None)
             text = "\n".join((*own, *decorators))
+            words, quoted = words_of(text), frozenset(_QUOTED.findall(text))
+            if unit.name:
+                words -= _own_names(text) - quoted
             on_self = frozenset(_ON_SELF.findall(text)) - words_of(_ON_SELF.sub("", text))
             is_class = unit.owner == unit and unit.cls
             bases = words_of("\n".join(self._heads.get(unit, ()))) if is_class else frozenset()
-            yield unit, Part(words_of(text), on_self, frozenset(_QUOTED.findall(text)), named, bases)
+            yield unit, Part(words, on_self, quoted, named, bases)
+
+
+def _own_names(text: str) -> frozenset[str]:
+    """The names that a function binds, and which stand nowhere behind a dot: what others are called so isn't meant there."""
+    bound = words_of("\n".join(_BINDING.findall(text)))
+    return bound - frozenset(_BEHIND_DOT.findall(text)) - words_of("\n".join(_OUTER.findall(text)))
 
 
 def split(path: Path, text: str) -> Iterator[tuple[Unit, Part]]:

@@ -105,8 +105,20 @@ def _leaves_unless_asked(statement: ast.stmt, source: SourceModule) -> bool:
     """`if not self.debug: return x`: the rest is for those who ask for it."""
     match statement:
         case ast.If(test=ast.UnaryOp(op=ast.Not(), operand=option), body=[*_, ast.Return()]):
-            return _is_off(option, source, statement)
+            return _is_off(option, source, statement) or _asks_to_look(option)
     return False
+
+
+def _asks_to_look(option: ast.expr) -> bool:
+    """`if not validation_enabled(): return`: who wants to have something looked at asks for it."""
+    named = option.func if isinstance(option, ast.Call) and not option.args and not option.keywords else None
+    return named is not None and _LOOKED_AT.search(last_name(named)) is not None
+
+
+# `is_debug_mode`, `invalid_access_validation_enabled`, `should_sanity_check`
+_LOOKED_AT = regex(
+    r"(?:^|_)(?:debug(?:ging)?|validat(?:e|ion)|sanity(?:_checks?)?|verif(?:y|ication)|checks?)(?:_(?:is_)?(?:enabled|on|mode))?$"
+)
 
 
 def _leaves_off_host(statement: ast.stmt, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

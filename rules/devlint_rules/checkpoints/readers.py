@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
-from devlint.facts import last_name, own_nodes, walk
+from devlint.facts import is_setting, last_name, own_nodes, walk
 from devlint.knowledge.cuda import raising
 from devlint.lazy import regex
 from devlint_rules.checkpoints.published import is_of_base, is_published, lies_at_one_place
@@ -50,7 +51,7 @@ def has_device(call: ast.Call, facts: Facts) -> bool:
         return True
     if _is_told_by_trainer(facts.model, call):
         return True
-    if _is_met(facts.model, call, _needs_accelerator) or _is_met(facts.model, call, _has_just_trained):
+    if _is_met(facts.model, call, _needs_accelerator) or _is_met(facts.model, call, _has_just_saved(call)):
         return True
     # The last, for it reads what the file imports.
     return starts_with_cuda_alone(facts.model)
@@ -303,7 +304,14 @@ def _is_condition(parent: ast.AST) -> bool:
     return isinstance(parent, (ast.IfExp, ast.Try, ast.FunctionDef, ast.Lambda))
 
 
-def _has_just_trained(model: PlacementModel, node: ast.AST) -> bool:
+def _has_just_saved(call: ast.Call) -> Asked:
+    """Asks whether what a load reads was saved before by the same run; what it says of its path, a setting's name, the training says too."""
+    file = call.args[0] if call.args else None
+    setting = file.attr if isinstance(file, ast.Attribute) and is_setting(file) else ""
+    return partial(_has_just_trained, setting)
+
+
+def _has_just_trained(setting: str, model: PlacementModel, node: ast.AST) -> bool:
     """`exp.train(setting)` before `exp.predict(setting)`, or `train_model(net, path)`, which saves, before `test_model(path)`."""
     if not isinstance(node, ast.Call):
         return False
@@ -315,7 +323,7 @@ def _has_just_trained(model: PlacementModel, node: ast.AST) -> bool:
                 before = block[: block.index(child)]
                 if any(_trains(n, owner) for statement in before for n in ast.walk(statement)):
                     return True
-                if any(_trains_and_saves(s, model) for s in before):
+                if any(_trains_and_saves(s, setting, model) for s in before):
                     return True
         child = parent
     return False
@@ -328,12 +336,13 @@ def _trains(node: ast.AST, owner: str) -> bool:
     return False
 
 
-def _trains_and_saves(statement: ast.stmt, model: PlacementModel) -> bool:
-    """Whether a statement calls a function, or a method, that trains by its name, and saves what comes of it."""
+def _trains_and_saves(statement: ast.stmt, setting: str, model: PlacementModel) -> bool:
+    """Whether a statement calls a function, or a method, that trains by its name, saves what comes of it, and speaks of a setting, if of one."""
     match statement:
         case ast.Expr(value=ast.Call() as call) | ast.Assign(value=ast.Call() as call):
-            return _IS_TRAINING.match(last_name(call.func)) is not None and any(
-                isinstance(n, ast.Call) and _SAVES.match(last_name(n.func)) for n in _nodes_called(call, model)
+            nodes = list(_nodes_called(call, model)) if _IS_TRAINING.match(last_name(call.func)) else []
+            return any(isinstance(n, ast.Call) and _SAVES.match(last_name(n.func)) for n in nodes) and (
+                not setting or any(isinstance(n, ast.Attribute) and n.attr == setting for n in nodes)
             )
     return False
 
