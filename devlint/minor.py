@@ -31,7 +31,7 @@ _PYTHON_3 = regex(PYTHON_3)
 def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall: HotStall | None = None) -> str:
     """Why hardly anybody would act on a report, of a `stall` that it is about, in words; "" where somebody may.
 
-    So it is with what stands in a function or class that nobody uses, with what is likely to mix in one that only code for the host
+    So it is with what stands in a function or class that nobody uses, or behind an option that nobody gives, with what is likely to mix in one that only code for the host
     uses, with what costs in a loop that trains nothing, or in a program that measures or tests, with a wait at the end of a step
     for which there is no fix, and with what a warning says of code that somebody else keeps, that nobody goes on with, that the
     project has left behind, or by which a module of a package tests itself.
@@ -75,6 +75,8 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
     scope = facts.scope
     if scope is not None and is_unused(project, scope):
         return f"nothing in the project leads to `{scope.name}`"
+    if (costs or is_mixing) and facts.model.is_never_chosen(facts.node(report.node) or facts.statement):
+        return "nobody asks for what leads there"
     if is_mixing and scope is not None:
         by_host = facts.model.is_called_by_host(scope, facts.node(report.node))
         return f"code for the host calls `{scope.name}`" if by_host else ""

@@ -221,3 +221,63 @@ def test_an_answer_holds_for_as_long_as_no_text_changes(engine):
     assert Project().holds(question, answer)
     write(engine, {"engine/zoo.py": "from engine.heads import OldHead\n\nX = OldHead()\n"})
     assert not Project().holds(question, answer)
+
+
+PROGRAM = """\
+import argparse
+
+
+def compare(path):
+    return shrink(path)
+
+
+def shrink(path):
+    return path
+
+
+def evaluate(path):
+    return path
+
+
+class Reader:
+    def read(self):
+        return evaluate(self)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--shrink", action="store_true")
+    Reader().read()
+"""
+
+
+def test_what_a_program_leaves_aside_is_dead_where_nothing_imports_the_program(tmp_path):
+    write(tmp_path, {"README.md": "", "LICENSE": "", "one/run.py": PROGRAM, "two/run.py": PROGRAM})
+    write(tmp_path, {"two/all.py": "from run import compare\n\ncompare(1)\n"})
+    names = ("compare", "shrink", "evaluate", "Reader.read")
+    assert unused(tmp_path, *names, file="one/run.py") == ["compare", "shrink"]
+    # The program beside it takes what it names out of the file in its own folder.
+    assert not unused(tmp_path, *names, file="two/run.py")
+
+
+def test_a_name_that_a_function_binds_itself_is_no_use(engine):
+    write(engine, {"engine/apart.py": "def halves(x):\n    return x\n\n\ndef take(x):\n    return x\n"})
+    write(engine, {"engine/user.py": "import engine.apart as apart\n\n\ndef f(x):\n    halves, y = x\n    return halves(y)\n\n\nf(apart)\n"})  # fmt: skip
+    assert unused(engine, "halves", file="engine/apart.py") == ["halves"]
+    write(engine, {"engine/user.py": "import engine.apart as apart\n\n\ndef f(x):\n    halves = apart.halves(x)\n    return halves\n\n\nf(1)\n"})  # fmt: skip
+    assert not unused(engine, "halves", file="engine/apart.py")
+
+
+def test_a_package_of_what_is_only_run_has_no_interface(tmp_path):
+    nets = {"nets/__init__.py": "from nets.all import Big, Small\n", "nets/all.py": "class Big:\n    x = 1\n\n\nclass Small:\n    x = 2\n"}  # fmt: skip
+    write(tmp_path, {"README.md": "", "LICENSE": "", "run.py": "from nets import Big\n\nprint(Big)\n", **nets})
+    assert unused(tmp_path, "Big.", "Small.", file="nets/all.py") == ["Small."]
+    write(tmp_path, {"setup.py": "from setuptools import setup\n\nsetup()\n"})
+    assert not unused(tmp_path, "Small.", file="nets/all.py")
+
+
+def test_a_repository_that_is_a_package_ends_there(tmp_path):
+    files = {"__init__.py": "", "net.py": "def used(x):\n    return x\n\n\ndef other(x):\n    return x\n", "run.py": "from net import used\n\nused(1)\n"}  # fmt: skip
+    write(tmp_path, {f"repo/{name}": text for name, text in files.items()})
+    write(tmp_path, {"repo/.git/HEAD": "", "beside/more.py": "other(1)\n"})
+    assert unused(tmp_path, "used", "other", file="repo/net.py") == ["other"]

@@ -79,7 +79,8 @@ class Guards:
             case ast.Attribute(value=ast.Name(id="self"), attr=name):
                 cls = self._model.source.class_of(function)
                 return cls is not None and self._is_left_off(name, cls)
-        return False
+        asked = _asked_for(flag)
+        return bool(asked) and not self._model.project_gives(asked)
 
     def _is_left_off(self, attribute: str, cls: ast.ClassDef) -> bool:
         """Whether a class gives an attribute nothing but such a parameter of the method that does."""
@@ -95,6 +96,8 @@ class Guards:
             case [(method, ast.Name(id=name))]:
                 may_be_off = name in _optional(method) or (name in _switches(method) and not self._is_placed(cls))
                 return may_be_off and not any(map(self._model.project_gives, (name, attribute)))
+            case [(_, value)] if asked := _asked_for(value):
+                return not any(map(self._model.project_gives, {asked, attribute}))
         return False
 
     def _is_placed(self, cls: ast.ClassDef) -> bool:
@@ -151,13 +154,27 @@ def _flags(parent: ast.AST, child: ast.AST) -> Iterator[ast.expr]:
 
 def _on_in(test: ast.expr) -> Iterator[ast.expr]:
     match test:
-        case ast.Name() | ast.Attribute():
+        case ast.Name() | ast.Attribute() | ast.Call():
             yield test
         case ast.Compare(left=left, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
             yield left
         case ast.BoolOp(op=ast.And(), values=values):
             for value in values:
                 yield from _on_in(value)
+
+
+def _asked_for(value: ast.expr) -> str:
+    """`name` of `getattr(config, "name", False)` and `config.get("name", False)`; "" for anything else."""
+    match value:
+        case ast.Call(
+            func=ast.Name(id="getattr"), args=[_, ast.Constant(value=str(name)), ast.Constant(value=False | None)]
+        ):
+            return name
+        case ast.Call(
+            func=ast.Attribute(attr="get"), args=[ast.Constant(value=str(name)), ast.Constant(value=False | None)]
+        ):
+            return name
+    return ""
 
 
 def _is_own(node: ast.AST, attribute: str) -> bool:

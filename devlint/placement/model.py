@@ -327,6 +327,11 @@ class PlacementModel(FileText):
             return False
         return self.is_unused(node) or Guards(self).is_off(node) or self.choices.is_never_made(node)
 
+    def is_never_chosen(self, node: ast.AST) -> bool:
+        """Whether nobody gives the option that a node runs for, or no call chooses it, in a project of programs that nobody installs."""
+        is_left = Guards(self).is_off(node) or self.choices.is_never_made(node)
+        return is_left and self._project.is_only_run(Path(self.source.path))
+
     def never_runs(self, statement: ast.stmt) -> bool:
         """Whether a literal switches a statement off, or the block is left before it."""
         return never_runs(self, statement)

@@ -8,7 +8,7 @@ from devlint.regexes import regex
 
 # `name=value` in a call or an assignment; the value, where it is a name that may be off itself.
 _GIVING = regex(
-    rb"\b(?<![\"'])(self\.|cls\.)?(\w++)[ \t]*+=(?!=)[ \t]*(?!(?:None|False)\b)"
+    rb"\b(?<![\"'])(self\.|cls\.)?(\w++)[ \t]*+=(?!=)[ \t]*+(?!(?:None|False)\b)"
     rb"(?:(?:(?:self|cls|cfg|config|args|opt|hparams)\.)?([A-Za-z_]\w*)[ \t]*(?=[,)\n\r#]))?"
 )
 # A statement that gives a name of a function's own: it says nothing of a parameter of that name, unless it is passed on.
@@ -18,6 +18,11 @@ _PASSED = regex(rb"[(,][ \t\n]*+(\w++)(?=[ \t\n]*+[,)\[.])")
 _OFF = regex(rb"\b(?<![\"'])(\w++)[ \t]*+(?::[^=,()\n]{0,80}+)?=[ \t]*(?:None|False)\b")
 # Names in texts that may be options: `"name"`, `--name`.
 _QUOTED = regex(rb"['\"]-{0,2}(\w[\w-]*)['\"]|(?<=--)(\w[\w-]*)")
+# `getattr(config, "name", False)`, `config.get("name", False)`: who asks for a name gives none, and has nothing where nobody does.
+_READ = regex(
+    rb"\bgetattr\([ \t]*[\w.]{1,80}[ \t]*,[ \t]*['\"]\w{1,80}['\"][ \t]*,[ \t]*(?:False|None)[ \t]*\)"
+    rb"|\b[\w.]{1,80}\.get\([ \t]*['\"]\w{1,80}['\"][ \t]*,[ \t]*(?:False|None)[ \t]*\)"
+)
 # `name: value`, `"name": value`, `name = value`.
 _KEY = regex(rb"(?<![\w-])([\w-]{1,80})['\"]?[ \t]{0,8}[:=]")
 # A name that is given by another one is followed so far.
@@ -42,6 +47,7 @@ class Givens:
         if not is_code:
             self._given.update(key.replace(b"-", b"_") for key in _KEY.findall(raw))
             return
+        raw = _READ.sub(b"False", raw) if b"get" in raw else raw
         self._off.update(_OFF.findall(raw))
         own = {match.start(1): match[1] for match in _OF_ITS_OWN.finditer(raw)}
         self._own.update(own.values())

@@ -123,6 +123,11 @@ class Mentions:
                     self._give(file, self._givens[project])
         return self._givens[project].is_given(name)
 
+    def is_only_run(self, path: Path) -> bool:
+        """Whether nobody installs the project that a file is a part of; False where that can't be told."""
+        project = self._names.project_of(path.resolve())
+        return project is not None and not self._names.may_be_installed(project)
+
     def is_called(self, path: Path, cls: str, methods: tuple[str, ...]) -> bool:
         """Whether somebody may call an object of a class of a file; `methods` are its own that do. True where that can't be told."""
         project = self._names.project_of(path.resolve())
