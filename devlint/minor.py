@@ -80,8 +80,8 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
     if is_mixing and scope is not None:
         by_host = facts.model.is_called_by_host(scope, facts.node(report.node))
         return f"code for the host calls `{scope.name}`" if by_host else ""
-    if (rule.severity == "warning" or is_mixing) and _tests_itself(report, facts, project):
-        return "so a module of a package tries itself"
+    if (costs or is_mixing) and _tests_itself(report, facts, project):
+        return "so a module that others import tries itself"
     by_role = stall is not None and stall.by_role
     hot = facts.hot_loop(report.node) if rule.only_training and not by_role else None
     if hot is None:
@@ -104,21 +104,35 @@ def _is_at_home(source: SourceModule) -> bool:
     own = {s.name: s for s in source.tree.body if isinstance(s, ast.FunctionDef)}
     called = {last_name(s.value.func) for s in run if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call)}
     run += [s for name in own if name in called for s in own[name].body]
-    calls = (n for s in run if isinstance(s, (ast.Expr, ast.Assign)) for n in walk(s) if isinstance(n, ast.Call))
-    return any(_opens_home(call) for call in calls)
+    plain = [s for s in run if isinstance(s, (ast.Expr, ast.Assign))]
+    named = {
+        t.id for s in plain if isinstance(s, ast.Assign) and _is_of_home(s.value) for t in s.targets if isinstance(t, ast.Name)
+    }
+    calls = (n for s in plain for n in walk(s) if isinstance(n, ast.Call))
+    return any(_opens_home(call, named) for call in calls)
 
 
-def _opens_home(call: ast.Call) -> bool:
+def _opens_home(call: ast.Call, named: set[str]) -> bool:
     given = (*call.args, *(k.value for k in call.keywords))
+    if last_name(call.func) in _JOINING:
+        # `join(root, "model.pt")`
+        return any(isinstance(a, ast.Name) and a.id in named for a in given)
     return last_name(call.func) not in _NOT_OPENING and any(
-        isinstance(a, ast.Constant) and isinstance(a.value, str) and _OF_HOME.match(a.value) for a in given
+        _is_of_home(a) or (isinstance(a, ast.Name) and a.id in named) for a in given
     )
+
+
+def _is_of_home(path: ast.expr) -> bool:
+    return isinstance(path, ast.Constant) and isinstance(path.value, str) and _OF_HOME.match(path.value) is not None
+
+
+_JOINING = frozenset({"join", "Path"})
 
 
 _OF_HOME = regex(r"(?:file://)?/(?:home|Users)/[\w.-]{1,60}/[\w.-]")
 # What is told a path that may be another one, or missing.
 _NOT_OPENING = frozenset(
-    {"add_argument", "add_option", "append", "insert", "extend", "setdefault", "get", "exists", "isfile", "isdir", "print", "Path", "join", "expanduser"}
+    {"add_argument", "add_option", "append", "insert", "extend", "setdefault", "get", "exists", "isfile", "isdir", "print", "expanduser"}
 )  # fmt: skip
 
 
@@ -144,12 +158,22 @@ def _is_for_old_releases(facts: Facts, project: Project) -> bool:
 
 
 def _tests_itself(report: Report, facts: Facts, project: Project) -> bool:
-    """Whether a report is about what a module runs if it is a program, and it is one that others of its package import."""
+    """Whether a report is about what a module runs if it is a program, and it is one that others import: of its package, or for all but a few lines."""
     path = Path(facts.model.source.path)
     node = facts.node(report.node)
     around = facts.model.ancestors(node) if node is not None else ()
-    return (
-        any(isinstance(p, ast.If) and ast.unparse(p.test).startswith("__name__") for p in around)
-        and "." in project.name_of(path)[1]
-        and bool(project.importers_of(path))
+    own = next((p for p in around if isinstance(p, ast.If) and ast.unparse(p.test).startswith("__name__")), None)
+    if own is None or not ("." in project.name_of(path)[1] or _is_short(own)):
+        return False
+    return bool(project.importers_of(path))
+
+
+def _is_short(block: ast.If) -> bool:
+    """Whether what a module runs is no program that people give options."""
+    nodes = list(walk(block))
+    return sum(isinstance(n, ast.stmt) for n in nodes) <= _FEW_STATEMENTS and not any(
+        isinstance(n, ast.Call) and last_name(n.func) in ("parse_args", "ArgumentParser", "main") for n in nodes
     )
+
+
+_FEW_STATEMENTS = 20

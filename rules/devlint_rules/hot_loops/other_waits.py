@@ -35,7 +35,9 @@ _COUNTS = regex(
 # As many as the longest of a batch: `int(lengths.max())`, `range(max_len)`.
 _SIZED = regex(r"\b(?:int|range)\([^()\n]{0,60}(?:max|length|lens?)(?:\.max)?(?:\(\))?\)")
 # In the text of a model's `forward`, which computes with numbers of Python's as well.
-_READ_THERE = regex(r"\.(?:item|tolist|numpy)\(|\.cpu\(\)|\bnonzero\(")
+_READ_THERE = regex(
+    r"\.(?:item|tolist|numpy)\(|\.cpu\(\)|\bnonzero\(|\bdistributions\.[A-Z]\w{1,60}\((?![^()]{0,200}\bvalidate_args\b)"
+)
 # By the name of a tensor's type what is made on the host is brought to where it is: `grid.type(x.data.type())`.
 _UPLOADS = regex(r"\.type\(\)")
 # PyTorch Geometric asks the last of the graphs how many there are, unless it is told.
@@ -60,6 +62,7 @@ _SYNCHRONIZING = frozenset({"synchronize", "empty_cache", "scale_loss"})
 _LASTING = regex(r"(?i)generate|beam_search|attack|perturb|inner_loop|rollout|simulate")
 # They copy a list of Python's numbers to where they are told.
 _COPYING = frozenset({"torch.tensor", "torch.as_tensor"})
+_DISTRIBUTION = regex(r"torch\.distributions\.(?:\w+\.)*[A-Z]\w*")
 # Functions are looked into so many times.
 _MAX_DEPTH = 2
 
@@ -184,6 +187,11 @@ def _call_waits(
         case ast.Attribute(value=owner, attr="step"):
             names = {v.name.rpartition(".")[2] for _, v in facts.model.value(owner).alternatives()}
             return "GradScaler" in names or last_name(owner) in _SCALERS
+    if _DISTRIBUTION.fullmatch(facts.model.qualified(call.func) or "") and all(
+        k.arg != "validate_args" for k in call.keywords
+    ):
+        # It looks whether all that it is given may be, and raises where it mayn't (torch.distributions.Distribution).
+        return any(_holds_tensor(argument, facts) for argument in _given(call))
     return last_name(call.func) in _SYNCHRONIZING or _reads_inside(call, facts, is_collected, surely=surely)
 
 
