@@ -106,7 +106,11 @@ def _is_at_home(source: SourceModule) -> bool:
     run += [s for name in own if name in called for s in own[name].body]
     plain = [s for s in run if isinstance(s, (ast.Expr, ast.Assign))]
     named = {
-        t.id for s in plain if isinstance(s, ast.Assign) and _is_of_home(s.value) for t in s.targets if isinstance(t, ast.Name)
+        t.id
+        for s in plain
+        if isinstance(s, ast.Assign) and _is_of_home(s.value)
+        for t in s.targets
+        if isinstance(t, ast.Name)
     }
     calls = (n for s in plain for n in walk(s) if isinstance(n, ast.Call))
     return any(_opens_home(call, named) for call in calls)

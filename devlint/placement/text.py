@@ -152,9 +152,8 @@ class FileText:
             names = [a.name for a in statement.names] if isinstance(statement, ast.ImportFrom) else []
             classes = [name for name in names if _CLASS.fullmatch(name)]
             name = self.source.absolute(statement) if classes and isinstance(statement, ast.ImportFrom) else ""
-            if name and isinstance(statement, ast.ImportFrom) and statement.level == 1 and _is_code(statement.module):
-                if self._project.locate(name, here) is None:
-                    return name
+            if name and _is_beside(statement) and self._project.locate(name, here) is None:
+                return name
             package = self._project.find(name, here) if name else None
             if package is None or not package.is_package or package.star_imports or _BINDING.search(package.text):
                 continue
@@ -176,9 +175,14 @@ class FileText:
 
 # Other names may be of compiled modules, or of files that a build makes.
 _CLASS = regex(r"[A-Z][a-z]\w{0,60}")
-def _is_code(module: str | None) -> bool:
-    """Whether a module's name is one that a person gives to code: compiled and generated modules have others."""
-    return module is not None and "." not in module and not module.startswith("_") and not module.endswith("_pb2")
+
+
+def _is_beside(statement: ast.stmt) -> bool:
+    """Whether an import is from a module beside the file, `from .name import A`, whose name a person gave: compiled and generated ones have others."""
+    match statement:
+        case ast.ImportFrom(level=1, module=str(name)):
+            return "." not in name and not name.startswith("_") and not name.endswith("_pb2")
+    return False
 
 
 # What may bind names of a module that its text doesn't.

@@ -45,7 +45,7 @@ _DOING = regex(r"^(?:for|while|with|if __name__|\w{1,80}\()|\bargparse\b|\bsys\.
 # What loads a module, or takes what is in one, under a name that is put together: `import_module(f"models.{name}")`.
 _LOADING = regex(r"\b(?:import_module|__import__)\([ \t\n]{0,40}(?!['\"][\w.]{1,200}['\"][ \t\n]{0,40}[,)])[^)\s]")
 # The module of which all names are taken: its first name, none where it begins with a dot.
-_ALL_OF = regex(r"^[ \t]*from[ \t]+(\w*)[\w.]*[ \t]+import[ \t]+\*", re.MULTILINE)
+_ALL_OF = regex(r"^[ \t]*+from[ \t]++(\w*+)[\w.]*+[ \t]++import[ \t]++\*", re.MULTILINE)
 # What takes a thing by a name that is told as a text.
 _BY_TEXT = regex(
     r"\bgetattr\([ \t\n]{0,40}(?!self\b|args\b|opt\b|cfg\b|config\b)[\w.]{1,80}[ \t\n]{0,9},[ \t\n]{0,40}(?!['\"])|\b(?:globals|locals|vars)\(\)"
@@ -293,9 +293,7 @@ class Mentions:
             name = re.escape(folder.name)
             quoted = re.compile(rf"['\"]([\w./]*)\b{name}[./'\"]")
             # Who loads nothing himself may name a module, and elsewhere files of data.
-            dotted = re.compile(
-                rf"['\"]((?:\w+\.)*){name}(?:\.\w+)+['\"]|['\"]([\w./]*)\b{name}/[\w/]*\.py['\"]"
-            )
+            dotted = re.compile(rf"['\"]((?:\w+\.)*){name}(?:\.\w+)+['\"]|['\"]([\w./]*)\b{name}/[\w/]*\.py['\"]")
             self._by_name[folder] = any(
                 _leads_to(match[match.lastindex or 1], folder, file, project)
                 for file in self._loading(project)
