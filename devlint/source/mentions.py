@@ -16,19 +16,17 @@ from devlint.regexes import regex
 from devlint.source.called import may_be_called
 from devlint.source.filesystem import import_pattern
 from devlint.source.givens import Givens
-from devlint.source.roots import COPIED, ImportRoots, imported_names
-from devlint.source.said import COMMENT, Part, Unit, split, words_of
+from devlint.source.imports import Imports
+from devlint.source.loads import Loads
+from devlint.source.roots import ImportRoots
+from devlint.source.said import Part, Unit, split, words_of
 from devlint.source.standing import MAX_KEPT, Names
 from devlint.source.texts import Texts, is_test_file
 
-# What a package that stands no deeper than this has is its interface.
-MAX_DEPTH = 2
 # So many functions are followed back; behind more of them, one is taken to be used.
 MAX_FOLLOWED = 80
 # So many words are more than a module says that only tries what it defines.
 _MUCH = 60
-# Folders that packages stand in.
-_SOURCES = (("src",), ("python",), ("lib",))
 _CODE = regex(r"```.{0,20000}?```|`[^`\n]{1,300}`", re.DOTALL)
 _USED = regex(r"\w+(?=\s?[(.])|(?<=[.`])\w+|(?<=import )[\w, ]+")
 # An option, which may be called like what it is for.
@@ -40,12 +38,6 @@ _PLAIN = regex(
     r"(?:abc\.|functools\.|typing\.|contextlib\.|dataclasses\.|torch\.|triton\.|tl\.)?(?:\w+\.)?(?:staticmethod|classmethod|property|cached_property|abstractmethod|override|overload|final|"
     r"dataclass|wraps|lru_cache|cache|contextmanager|no_grad|inference_mode|enable_grad|set_grad_enabled|compile|script|disable|jit|autocast|custom_fwd|custom_bwd)"
 )
-# What a program does at its top level, or asks for.
-_DOING = regex(r"^(?:for|while|with|if __name__|\w{1,80}\()|\bargparse\b|\bsys\.argv\b|\bplt\.show\b", re.MULTILINE)
-# What loads a module, or takes what is in one, under a name that is put together: `import_module(f"models.{name}")`.
-_LOADING = regex(r"\b(?:import_module|__import__)\([ \t\n]{0,40}(?!['\"][\w.]{1,200}['\"][ \t\n]{0,40}[,)])[^)\s]")
-# The module of which all names are taken: its first name, none where it begins with a dot.
-_ALL_OF = regex(r"^[ \t]*+from[ \t]++(\w*+)[\w.]*+[ \t]++import[ \t]++\*", re.MULTILINE)
 # What takes a thing by a name that is told as a text.
 _BY_TEXT = regex(
     r"\bgetattr\([ \t\n]{0,40}(?!self\b|args\b|opt\b|cfg\b|config\b)[\w.]{1,80}[ \t\n]{0,9},[ \t\n]{0,40}(?!['\"])|\b(?:globals|locals|vars)\(\)"
@@ -70,17 +62,12 @@ class Mentions:
     def __init__(self, roots: ImportRoots, texts: Texts) -> None:
         self._roots = roots
         self._names = Names(roots, texts)
-        self._imports: dict[Path, set[tuple[str, ...]]] = {}
+        self._imports = Imports(roots, self._names)
+        self._loads = Loads(roots, self._names)
         self._known: dict[tuple[Unit, bool], bool] = {}
         self._givens: dict[Path, Givens] = {}
         self._around: dict[Path, bool] = {}
-        self._owned: dict[Path, frozenset[str]] = {}
-        self._loaded: dict[Path, bool] = {}
-        self._unloaded: dict[Path, bool] = {}
-        self._alone: dict[Path, bool] = {}
         self._left_over: dict[Path, frozenset[Unit]] = {}
-        self._by_name: dict[Path, bool] = {}
-        self._loaders: dict[Path, list[Path]] = {}
         self._by_text: dict[Path, bool] = {}
         self._called: dict[tuple[Path, str, tuple[str, ...]], bool] = {}
         self.parts = lru_cache(maxsize=2_000)(self._parts_of)
@@ -183,7 +170,7 @@ class Mentions:
         if "." in self._roots.name_of(path)[1] or (path.parent != project and self._names.is_marked(project)):
             return False
         beside = (f for f in self._names.listed(project) if f.parent == path.parent and f != path)
-        return not any(self._imports_it(f, path) for f in beside if f.suffix == ".py")
+        return not any(self._imports.imports(f, path) for f in beside if f.suffix == ".py")
 
     def _is_left_behind(self, unit: Unit, project: Path) -> bool:
         """Whether what another file beside it defines under the same name is imported, and nothing names this file: the other came after."""
@@ -194,7 +181,7 @@ class Mentions:
             return False
         named = re.compile(rf"\b{re.escape(path.stem)}\b")
         others = (f for f in self._names.listed(project) if f != path)
-        return not self._runs(path) and not any(named.search(self._names.text(f)) for f in others)
+        return not self._loads.runs(path) and not any(named.search(self._names.text(f)) for f in others)
 
     def _is_left_over(self, unit: Unit, project: Path) -> bool:
         """Whether nothing that a program runs leads to a unit of it, and nothing imports the program: what it was made of had that."""
@@ -206,7 +193,7 @@ class Mentions:
     def _left_over_in(self, path: Path, project: Path) -> frozenset[Unit]:
         parts = self.parts(path)
         outside = Unit(path, "", "")
-        runs = self._runs(path) or _DOING.search(self._names.text(path)) is not None
+        runs = self._loads.runs(path) or self._loads.acts(path)
         if outside not in parts or not runs or is_test_file(path) or path.suffix != ".py":
             return frozenset()
         own = {unit for unit in parts if unit.owner == unit and unit.called}
@@ -229,14 +216,11 @@ class Mentions:
         return found is None or any(named.search(self._names.text(file)) for file in found)
 
     def _is_imported_by(self, path: Path, others: list[Path]) -> bool:
-        return any(f != path and self._imports_it(f, path) for f in others)
-
-    def _runs(self, path: Path) -> bool:
-        return "__name__" in self._names.text(path)
+        return any(f != path and self._imports.imports(f, path) for f in others)
 
     def _is_used_elsewhere(self, unit: Unit, project: Path) -> bool:
         found = self._names.mentioning(unit.called, project, MAX_KEPT) or ()
-        return any(f != unit.path and self._imports_it(f, unit.path) for f in found)
+        return any(f != unit.path and self._imports.imports(f, unit.path) for f in found)
 
     def _is_registered(self, unit: Unit) -> bool:
         part = self.parts(unit.path).get(unit)
@@ -274,11 +258,11 @@ class Mentions:
             return True
         if not unit.called:
             if unit.path.stem == "__init__":
-                return self._is_outer(unit.path) and self._names.may_be_installed(project)
-            return not (self._is_in_package_alone(unit.path) or self._is_alone(unit.path))
+                return self._loads.is_outer(unit.path) and self._names.may_be_installed(project)
+            return not (self._loads.is_in_package_alone(unit.path) or self._loads.is_alone(unit.path))
         if unit not in self.parts(unit.path) or self._is_registered(unit):
             return True
-        if unit == unit.owner and self._is_loaded_by_name(unit.path.parent, project):
+        if unit == unit.owner and self._loads.may_be_loaded_by_name(unit.path.parent, project):
             return True
         if unit != unit.owner and (not self._is_rare(unit, project) or self._makes_registered(unit)):
             # Who calls a method of such a name isn't told: whoever makes an object of the class.
@@ -286,77 +270,6 @@ class Mentions:
         return self._users_files(unit, project) is None or (
             self._names.may_be_installed(project) and self._is_exported(unit)
         )
-
-    def _is_loaded_by_name(self, folder: Path, project: Path) -> bool:
-        """Whether the modules of a folder may be loaded under names that are put together, of which it is a part."""
-        if folder not in self._by_name:
-            name = re.escape(folder.name)
-            quoted = re.compile(rf"['\"]([\w./]*)\b{name}[./'\"]")
-            # Who loads nothing himself may name a module, and elsewhere files of data.
-            dotted = re.compile(rf"['\"]((?:\w+\.)*){name}(?:\.\w+)+['\"]|['\"]([\w./]*)\b{name}/[\w/]*\.py['\"]")
-            self._by_name[folder] = any(
-                _leads_to(match[match.lastindex or 1], folder, file, project)
-                for file in self._loading(project)
-                for text in [self._names.text(file)]
-                for match in (quoted if _loads(text) else dotted).finditer(text)
-            )
-        return self._by_name[folder]
-
-    def _loading(self, project: Path) -> list[Path]:
-        """The code of a project, where any of it loads modules under names that are put together; otherwise none."""
-        if project not in self._loaders:
-            code = [f for f in self._names.listed(project) if f.suffix == ".py" and not is_test_file(f)]
-            self._loaders[project] = code if any(_loads(self._names.text(f)) for f in code) else []
-        return self._loaders[project]
-
-    def _is_in_package_alone(self, path: Path) -> bool:
-        """Whether a module is no program, and stands in an inner package that nothing outside of it names: it is never loaded."""
-        folder, project = path.parent, self._names.project_of(path)
-        package = folder / "__init__.py"
-        if project is None or not self._roots.files.is_file(package) or self._is_outer(package) or self._runs(path):
-            return False
-        if folder not in self._alone:
-            named = re.compile(rf"\b{re.escape(folder.name)}\b|\bwalk_packages\b|\biter_modules\b")
-            outside = (
-                f for f in self._names.listed(project) if f.suffix in (".py", ".ipynb") and folder not in f.parents
-            )
-            self._alone[folder] = not any(named.search(self._names.text(f)) for f in outside)
-        return self._alone[folder]
-
-    def _is_alone(self, path: Path) -> bool:
-        """Whether a module of an inner folder is no program, and nothing names it, though most of its neighbours are imported: it is never loaded."""
-        project, package = self._names.project_of(path), path.parent / "__init__.py"
-        if project is None or self._is_outer(package) or _DOING.search(self._names.text(path)):
-            return False
-        beside = [
-            f for f in self._names.listed(project) if f.parent == path.parent and f.suffix == ".py" and f != package
-        ]
-        if path not in self._unloaded:
-            known = [self._is_loaded(f, project) for f in beside if f != path]
-            self._unloaded[path] = 2 * sum(known) > len(known) and not self._is_loaded(path, project)
-        return self._unloaded[path]
-
-    def _is_loaded(self, path: Path, project: Path) -> bool:
-        """Whether an import, or a text, names a module."""
-        if path not in self._loaded:
-            holding = self._names.holding(path.stem, project)
-            self._loaded[path] = any(self._names_stem(f, path) for f in holding if f != path)
-        return self._loaded[path]
-
-    def _names_stem(self, file: Path, path: Path) -> bool:
-        """Whether a file names a module: in an import, or anywhere else than behind another package's name."""
-        whole = re.compile(rf"(?:\b(\w+)\.)?\b{re.escape(path.stem)}\b")
-        text = self._names.text(file)
-        if file.suffix == ".py":
-            text = "\n".join(COMMENT.sub("", line) for line in text.split("\n") if path.stem in line)
-        return any(match[1] in (None, path.parent.name) for match in whole.finditer(text))
-
-    def _is_outer(self, package: Path) -> bool:
-        """Whether what a package has is the project's interface: that of an inner one is for those who import it."""
-        project = self._names.project_of(package)
-        parts = package.parent.relative_to(project).parts if project is not None else ()
-        inner = parts[1:] if parts[:1] in _SOURCES else parts
-        return len(inner) <= MAX_DEPTH and not COPIED.intersection(inner[1:])
 
     def _users_files(self, unit: Unit, project: Path) -> list[Path] | None:
         """The files in which a name may be that of a unit; None where these are many."""
@@ -367,7 +280,7 @@ class Mentions:
             return (
                 None
                 if found is None
-                else [f for f in found if f == unit.path or not self._has_from_library(f, unit, project)]
+                else [f for f in found if f == unit.path or not self._imports.has_from_library(f, unit, project)]
             )
         # Of several that are called so, it is the one that is imported.
         found = self._names.mentioning(unit.called, project, MAX_KEPT)
@@ -375,11 +288,11 @@ class Mentions:
 
     def _may_mean(self, path: Path, unit: Unit) -> bool:
         """Whether a name in a file may be that of a unit of another one: it is imported, or quoted."""
-        if self._imports_it(path, unit.path):
-            return not self._imports_others(path, unit)
+        if self._imports.imports(path, unit.path):
+            return not self._imports.takes_others(path, unit)
         if unit.name in _MODES:
             return False
-        if self._takes_all_of_own(path):
+        if self._imports.takes_all_of_own(path):
             return True
         if path.suffix != ".py":
             return True
@@ -394,39 +307,6 @@ class Mentions:
             code = (f for f in self._names.listed(project) if f.suffix in (".py", ".ipynb"))
             self._by_text[project] = any(_BY_TEXT.search(self._names.text(f)) for f in code)
         return self._by_text[project]
-
-    def _imports_others(self, path: Path, unit: Unit) -> bool:
-        """Whether a file takes other names out of that of a unit, one by one, and hasn't got the file itself."""
-        parts = unit.path.with_suffix("").parts
-        taken: set[str] = set()
-        for match in import_pattern().finditer(self._roots.files.import_statements(path)):
-            module = tuple(name for name in (match["module"] or match["plain"]).strip(".").split(".") if name)
-            names = imported_names(match["names"], original=True) if match["names"] else set()
-            if not names and parts[-len(module) :] == module:
-                return False
-            if any(parts[-len(module) - 1 :] == (*module, name) for name in names):
-                return False
-            taken |= names if module and parts[-len(module) :] == module else set()
-        return bool(taken) and unit.called not in taken
-
-    def _has_from_library(self, path: Path, unit: Unit, project: Path) -> bool:
-        """Whether what has the name of a unit in a file is imported there from a library, which has one too."""
-        statements = self._roots.files.import_statements(path) if path.suffix == ".py" else ""
-        if unit.called not in statements:
-            return False
-        taken = [
-            match["module"].partition(".")[0]
-            for match in import_pattern().finditer(statements)
-            if match["names"] and unit.called in imported_names(match["names"], original=True)
-        ]
-        return bool(taken) and all(module and module not in self._own_names(project) for module in taken)
-
-    def _own_names(self, project: Path) -> frozenset[str]:
-        """What a project's files and folders are called, itself and what is around it included."""
-        if project not in self._owned:
-            names = {name for file in self._names.listed(project) for name in (file.stem, *file.parent.parts)}
-            self._owned[project] = frozenset(names)
-        return self._owned[project]
 
     def _is_rare(self, unit: Unit, project: Path) -> bool:
         """Whether the name of a method tells who calls it."""
@@ -443,7 +323,7 @@ class Mentions:
                 Unit(p, base, "")
                 for p in places
                 if Unit(p, base, "") in self.parts(p)
-                and (p == cls.path or self._imports_it(cls.path, p) or self._is_star_importer(cls.path))
+                and (p == cls.path or self._imports.imports(cls.path, p) or self._imports.takes_all(cls.path))
             ]
             if not known or not left or any(self._has_unknown_base(k, project, left - 1) for k in known):
                 return True
@@ -467,7 +347,7 @@ class Mentions:
         return any(
             stars.search(self._roots.files.import_statements(f))
             for f in inits
-            if self._roots.files.is_file(f) and self._is_outer(f)
+            if self._roots.files.is_file(f) and self._loads.is_outer(f)
         )
 
     def _users(self, unit: Unit, project: Path) -> Iterator[Unit]:
@@ -495,56 +375,6 @@ class Mentions:
                 found |= self._lineage(Unit(place, base, ""), project, left - 1)
         return found
 
-    def _imports_it(self, path: Path, other: Path) -> bool:
-        """Whether a file imports another one, by way of the packages around it too, going by how its names end."""
-        if self._names_module(path, other):
-            return True
-        around = [folder / "__init__.py" for folder in (other.parent, other.parent.parent)]
-        return any(self._names_module(path, package) and self._names_module(package, other) for package in around)
-
-    def _names_module(self, path: Path, other: Path) -> bool:
-        """Whether an import of a file ends like the name of another one."""
-        parts = other.parent.parts if other.stem == "__init__" else other.with_suffix("").parts
-        return any(parts[-len(name) :] == name for name in self._imported(path))
-
-    def _imported(self, path: Path) -> set[tuple[str, ...]]:
-        """The modules that a file may import, each by what the parts of its path are, or end with."""
-        if path not in self._imports:
-            found: set[tuple[str, ...]] = set()
-            for match in import_pattern().finditer(self._roots.files.import_statements(path)):
-                names = imported_names(match["names"], original=True) if match["names"] else set()
-                for module in self._meant(match["module"] or match["plain"], path):
-                    found |= {(*module, name) for name in names}
-                    found |= {module} if module else set()
-            self._imports[path] = found
-        return self._imports[path]
-
-    def _meant(self, module: str, path: Path) -> list[tuple[str, ...]]:
-        """What the paths of modules that a file means by a dotted name are, or end with.
-
-        A program in a folder takes what lies beside it, or else what lies around that: another of that name, elsewhere, is meant only
-        where none is there.
-        """
-        names = tuple(name for name in module.split(".") if name)
-        level = len(module) - len(module.lstrip("."))
-        if level:
-            return [(*path.parents[min(level, len(path.parents)) - 1].parts, *names)]
-        project = self._names.project_of(path)
-        around = [f for f in path.parents if project is not None and (f == project or project in f.parents)]
-        near = [(*folder.parts, *names) for folder in around if self._roots.has(folder, names[0])]
-        return near or [names]
-
-    def _takes_all_of_own(self, path: Path) -> bool:
-        """Whether a file takes all names of some module of its project."""
-        if not self._is_star_importer(path):
-            return False
-        project = self._names.project_of(path)
-        taken = _ALL_OF.findall(self._roots.files.import_statements(path))
-        return project is None or any(not names or names in self._own_names(project) for names in taken)
-
-    def _is_star_importer(self, path: Path) -> bool:
-        return "import *" in self._roots.files.import_statements(path)
-
     # -- one file ------------------------------------------------------------------------------------------------------
 
     def _parts_of(self, path: Path) -> dict[Unit, Part]:
@@ -559,19 +389,6 @@ class Mentions:
         text = _HELP.sub("", text) if "help" in text else text
         text = _OPTION.sub("", text) if "-" in text else text
         return dict(split(path, text if is_package else import_pattern().sub(_renaming, text)))
-
-
-def _leads_to(before: str, folder: Path, file: Path, project: Path) -> bool:
-    """Whether what a text has before a folder's name leads to this one: that around it, or nothing where it is in reach."""
-    around = [part for part in re.split(r"[./]+", before) if part]
-    if around:
-        return around[-1] == folder.parent.name
-    return folder.parent == project or folder.parent in file.parents
-
-
-def _loads(text: str) -> bool:
-    # Looked for as plain text first, which is a hundred times as fast.
-    return ("import_module" in text or "__import__" in text) and _LOADING.search(text) is not None
 
 
 def _renaming(statement: re.Match[str]) -> str:
