@@ -36,6 +36,7 @@ from devlint.signatures.values.values import (
     OUTCOME,
     PINNED,
     RANKED,
+    REFERENCE,
     TENSOR,
     TUPLE,
     UNKNOWN,
@@ -349,6 +350,20 @@ def _collated(call: Call) -> Value:
     return Value(TENSOR, at.place, rank=RANKED, likely=True, step=at.step)
 
 
+def _made_by(name: str, _call: Call) -> Value:
+    return Value(REFERENCE, data=name)
+
+
+def _tensor_of_image(call: Call) -> Value:
+    """What torchvision makes of an image of PIL's or an array: the host reads that."""
+    return Value(TENSOR, HOST, rank=RANKED, step=call.step(f"created on cpu by `{call.text}`"))
+
+
+# Classes whose objects make tensors of images, and functions that do.
+# https://docs.pytorch.org/vision/stable/generated/torchvision.transforms.ToTensor.html
+_OF_IMAGES = ("ToTensor", "PILToTensor", "transforms.ToTensor", "transforms.PILToTensor")
+_OF_AN_IMAGE = ("functional.to_tensor", "functional.pil_to_tensor", *(f"{name}()" for name in _OF_IMAGES))
+
 SPECIAL: dict[str, Meaning] = {
     "torch.device": _device,
     "torch.cuda.is_available": _available,
@@ -367,6 +382,9 @@ SPECIAL: dict[str, Meaning] = {
     "torch.jit.trace": _first,
     "torch.jit.freeze": _first,
     "torch.from_numpy": _from_numpy,
+    # A name of its own stands for the object, which is called in its turn.
+    **{f"torchvision.transforms.{n}": partial(_made_by, f"torchvision.transforms.{n}()") for n in _OF_IMAGES},
+    **{f"torchvision.transforms.{n}": _tensor_of_image for n in _OF_AN_IMAGE},
     "torch.from_dlpack": _nothing,
     "torch.meshgrid": _meshgrid,
     "torch.broadcast_tensors": lambda call: _each_where_it_is(call),

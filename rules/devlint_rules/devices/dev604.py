@@ -140,10 +140,13 @@ class LegacyCudaType(Rule):
             "`set_default_tensor_type` is deprecated since PyTorch 2.1: the default dtype and the default device are two things now",
             hint=None if change else f"use `torch.set_default_dtype` and {place}",
             change=change,
-            minor=change is None and not _is_deprecated(facts.surroundings.oldest_torch),
+            minor=(change is None and not _is_deprecated(facts.surroundings.oldest_torch))
+            or (given == "torch.FloatTensor" and len(_SETTING.findall(facts.text.text)) == 1),
         )
 
 
+# What sets a default; the type that is one anyway sets nothing where nothing else does.
+_SETTING = regex(r"\bset_default_(?:tensor_type|dtype|device)\s*\(")
 # The first release that warns of `set_default_tensor_type`, and before which `set_default_device` isn't all there.
 _DEPRECATED_SINCE = (2, 1)
 
