@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from devlint.regexes import regex
+from devlint.source.filesystem import import_pattern
 from devlint.source.roots import COPIED, ImportRoots
 from devlint.source.said import COMMENT
 from devlint.source.standing import Names
@@ -106,6 +107,26 @@ class Loads:
         if file.suffix == ".py":
             text = "\n".join(COMMENT.sub("", line) for line in text.split("\n") if path.stem in line)
         return any(match[1] in (None, path.parent.name) for match in whole.finditer(text))
+
+    def is_stray(self, path: Path) -> bool:
+        """Whether a file imports modules that are out of its reach, and lie beside another file of its name: a copy was left here without them."""
+        project = self._names.project_of(path)
+        if project is None or "sys.path" in self._names.text(path):
+            return False
+        twins = [f for f in self._names.listed(project) if f.name == path.name and f != path]
+        around = [f for f in path.parents if f == project or project in f.parents]
+        lost = [
+            first
+            for first in self._first_names(path)
+            if twins and not any(self._roots.has(folder, first) for folder in around)
+        ]
+        return any(self._roots.has(twin.parent, first) for twin in twins for first in lost)
+
+    def _first_names(self, path: Path) -> set[str]:
+        """The first names of the modules that a file imports, those from beside it left out."""
+        found = import_pattern().finditer(self._roots.files.import_statements(path))
+        names = (match["module"] or match["plain"] for match in found)
+        return {name.split(".")[0] for name in names if not name.startswith(".")}
 
     def acts(self, path: Path) -> bool:
         """Whether a module does something at its top level, or takes options."""

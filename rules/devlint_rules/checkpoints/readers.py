@@ -42,7 +42,7 @@ def has_device(call: ast.Call, facts: Facts) -> bool:
         return False
     if is_published(facts.model, call) or is_of_base(call) or lies_at_one_place(facts.model, call):
         return True
-    if _is_one_of_many(facts.text.text):
+    if _is_one_of_many(facts.model.source.without_comments):
         # Each process puts its copy on the first accelerator.
         return False
     if _is_for_cuda(facts.model) or _is_of_files_for_cuda(facts.model, call):
