@@ -23,7 +23,7 @@ from devlint.signatures.answers.hot import Hot, HotCode
 from devlint.signatures.answers.known import is_known
 from devlint.signatures.answers.main_path import has_cheaper_form, is_minor
 from devlint.signatures.answers.off_host import in_words
-from devlint.signatures.answers.order import follows_wait, leads_to_wait
+from devlint.signatures.answers.order import follows_wait, is_check, leads_to_wait
 from devlint.signatures.answers.roles import is_aside, is_compiled, is_in_loop, is_of_tool
 from devlint.signatures.answers.signs import count_read, is_of_loss, lacks_sign
 from devlint.signatures.answers.waits import Stall, stalls
@@ -119,6 +119,10 @@ def stalls_of(model: Waiting) -> list[HotStall]:
     names = {stall.function.name for stall in waiting if stall.sense not in (RACE, STAGED)}
     # Those that stay: sizes that only the values tell.
     lasting = {id(s.node) for s in waiting if s.sense == SIZE and not has_cheaper_form(s)}
+    # What waits for more than to see whether all is well.
+    beyond_checks = {
+        s.function for s in waiting if s.sense not in (RACE, STAGED, MADE, FLUSH) and not is_check(model.source, s.node)
+    }
     # What was handed to functions and is waited for: whoever brings it to the host once mends the rest.
     handed: set[str] = set()
     # What a function has read of what it has under a name of its own, and by which choices each comes there.
@@ -145,6 +149,7 @@ def stalls_of(model: Waiting) -> list[HotStall]:
                 minor = is_minor(model.project_reader, stall, role, model.project_gives)
                 minor = minor or follows_wait(model.source, stall.node, waits, names, guards.is_rare)
                 minor = minor or leads_to_wait(model.source, stall.node, lasting)
+                minor = minor or (stall.function in beyond_checks and is_check(model.source, stall.node))
                 if not minor and (name := _handed(stall)):
                     minor = name in handed
                     handed.add(name)

@@ -107,6 +107,16 @@ def leads_to_wait(source: SourceModule, node: ast.AST, lasting: Collection[int])
     return False
 
 
+def is_check(source: SourceModule, node: ast.AST) -> bool:
+    """Whether a wait only looks whether all is well: `assert x.all()`, `if (x < 0).any(): raise ...`."""
+    match source.statement_of(node):
+        case ast.Assert():
+            return True
+        case ast.If(test=test, body=[*_, ast.Raise()], orelse=[]):
+            return any(n is node for n in ast.walk(test))
+    return False
+
+
 def _queue_much(nodes: Sequence[ast.AST]) -> bool:
     """Whether one of some nodes calls what may be a module, or a function of the project."""
     return any(isinstance(n, ast.Call) and _queues_much(n.func) for n in nodes)
