@@ -23,7 +23,7 @@ from devlint.signatures.answers.hot import Hot, HotCode
 from devlint.signatures.answers.known import is_known
 from devlint.signatures.answers.main_path import has_cheaper_form, is_minor
 from devlint.signatures.answers.off_host import in_words
-from devlint.signatures.answers.order import follows_wait, is_check, leads_to_wait
+from devlint.signatures.answers.order import counts_after_matching, follows_wait, is_check, leads_to_wait
 from devlint.signatures.answers.roles import is_aside, is_compiled, is_in_loop, is_of_tool
 from devlint.signatures.answers.signs import count_read, is_of_loss, lacks_sign
 from devlint.signatures.answers.waits import Stall, stalls
@@ -115,14 +115,11 @@ def stalls_of(model: Waiting) -> list[HotStall]:
     if not waiting:
         return []
     hot = model.hot_code()
-    waits = {id(stall.node) for stall in waiting if stall.sense not in (RACE, STAGED)}
+    checks = _checks_beside_others(model.source, waiting)
+    waits = {id(stall.node) for stall in waiting if stall.sense not in (RACE, STAGED)} - checks
     names = {stall.function.name for stall in waiting if stall.sense not in (RACE, STAGED)}
     # Those that stay: sizes that only the values tell.
     lasting = {id(s.node) for s in waiting if s.sense == SIZE and not has_cheaper_form(s)}
-    # What waits for more than to see whether all is well.
-    beyond_checks = {
-        s.function for s in waiting if s.sense not in (RACE, STAGED, MADE, FLUSH) and not is_check(model.source, s.node)
-    }
     # What was handed to functions and is waited for: whoever brings it to the host once mends the rest.
     handed: set[str] = set()
     # What a function has read of what it has under a name of its own, and by which choices each comes there.
@@ -149,7 +146,8 @@ def stalls_of(model: Waiting) -> list[HotStall]:
                 minor = is_minor(model.project_reader, stall, role, model.project_gives)
                 minor = minor or follows_wait(model.source, stall.node, waits, names, guards.is_rare)
                 minor = minor or leads_to_wait(model.source, stall.node, lasting)
-                minor = minor or (stall.function in beyond_checks and is_check(model.source, stall.node))
+                minor = minor or counts_after_matching(model.source, stall.node)
+                minor = minor or id(stall.node) in checks
                 if not minor and (name := _handed(stall)):
                     minor = name in handed
                     handed.add(name)
@@ -169,10 +167,18 @@ def stalls_of(model: Waiting) -> list[HotStall]:
                 continue
             minor = loop.is_minor or is_aside(model.source.path) or is_known(stall)
             minor = minor or follows_wait(model.source, stall.node, waits, names, guards.is_rare)
+            minor = minor or counts_after_matching(model.source, stall.node)
             minor = minor or lacks_sign(stall, by_role=False, calls=bool(loop.path))
             way = (_loop(loop), *loop.path)
             told.append(_told(stall, "at each step", way, model.loops_to(stall.node), minor=minor))
     return _once_each(_at_one_go(told))
+
+
+def _checks_beside_others(source: SourceModule, waiting: Sequence[Stall]) -> set[int]:
+    """The ids of the waits that only look whether all is well, in functions that wait for more than that."""
+    checks = {id(s.node): s.function for s in waiting if s.sense == DECIDE and is_check(source, s.node)}
+    beyond = {s.function for s in waiting if s.sense not in (RACE, STAGED, MADE, FLUSH) and id(s.node) not in checks}
+    return {node for node, function in checks.items() if function in beyond}
 
 
 def _once_each(found: list[HotStall]) -> list[HotStall]:

@@ -38,6 +38,7 @@ def is_minor(reader: Reader, stall: Stall, hot: Hot, gives: Gives) -> bool:
     way = [(stall.function.source, stall.node), *reversed(hot.calls)]
     return (
         not has_cheaper_form(stall)
+        or any(_has_generated(source, node) for source, node in way)
         or _is_once_an_answer(way)
         or (not any(_is_in_steps(source, node) for source, node in way) and _is_once(hot))
         or (not any(_is_in_steps(source, node) for source, node in hot.calls) and _takes_in(stall))
@@ -46,6 +47,29 @@ def is_minor(reader: Reader, stall: Stall, hot: Hot, gives: Gives) -> bool:
         or _learns_nowhere(reader, stall, hot)
         or any(is_unused(reader.project, f, but_by_tests=True) for f in {hot.root, stall.function})
     )
+
+
+_GENERATING = regex(r"_?(?:generate|beam_search)(?:_\w{1,60})?")
+
+
+def _has_generated(source: SourceModule, node: ast.AST) -> bool:
+    """Whether what a model generates, step by step, is all there before a node: one wait more is nothing beside those."""
+    child = node
+    for parent in source.ancestors(node):
+        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            break
+        child = parent if isinstance(parent, ast.stmt) else child
+        if isinstance(child, ast.stmt) and any(map(_generates, source.before(child))):
+            return True
+    return False
+
+
+def _generates(statement: ast.stmt) -> bool:
+    """`outputs = self.model.generate(...)`."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=func)) | ast.Assign(value=ast.Call(func=func)):
+            return _GENERATING.fullmatch(last_name(func)) is not None
+    return False
 
 
 # What a request, or a run, has done once, as a docstring says, and a way of computing that is asked for to get the same each time.

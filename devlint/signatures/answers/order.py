@@ -107,6 +107,22 @@ def leads_to_wait(source: SourceModule, node: ast.AST, lasting: Collection[int])
     return False
 
 
+# What pairs what a model found with what is there; the host solves that (scipy.optimize.linear_sum_assignment).
+_MATCHING = regex(r"(?:\w{1,40}_)?matcher")
+# How many things there are, by which a loss is divided.
+_COUNT = regex(r"(?:num|n|total)_(?:boxes|masks|targets|objects|instances|gts?|pos(?:itives?)?|fg|queries)|(?:avg|normali[sz]ation)_factor|normali[sz]er")
+
+
+def counts_after_matching(source: SourceModule, node: ast.AST) -> bool:
+    """`num_boxes = num_boxes.item()` in a function that has called its matcher: the host has waited, and counted them itself."""
+    statement = source.statement_of(node)
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name)]) if _COUNT.fullmatch(name):
+            earlier = (n for s in source.before(statement) for n in ast.walk(s))
+            return any(isinstance(n, ast.Call) and _MATCHING.fullmatch(last_name(n.func)) for n in earlier)
+    return False
+
+
 def is_check(source: SourceModule, node: ast.AST) -> bool:
     """Whether a wait only looks whether all is well: `assert x.all()`, `if (x < 0).any(): raise ...`."""
     match source.statement_of(node):
