@@ -110,7 +110,9 @@ def leads_to_wait(source: SourceModule, node: ast.AST, lasting: Collection[int])
 # What pairs what a model found with what is there; the host solves that (scipy.optimize.linear_sum_assignment).
 _MATCHING = regex(r"(?:\w{1,40}_)?matcher")
 # How many things there are, by which a loss is divided.
-_COUNT = regex(r"(?:num|n|total)_(?:boxes|masks|targets|objects|instances|gts?|pos(?:itives?)?|fg|queries)|(?:avg|normali[sz]ation)_factor|normali[sz]er")
+_COUNT = regex(
+    r"(?:num|n|total)_(?:boxes|masks|targets|objects|instances|gts?|pos(?:itives?)?|fg|queries)|(?:avg|normali[sz]ation)_factor|normali[sz]er"
+)
 
 
 def counts_after_matching(source: SourceModule, node: ast.AST) -> bool:

@@ -48,7 +48,7 @@ def lacks_sign(stall: Stall, *, by_role: bool, calls: bool) -> bool:
         return True
     if stall.sense not in _BY_ROLE or stall.certain or _is_there(stall):
         return False
-    if stall.also_on_host:
+    if stall.also_on_host or _goes_there_later(stall):
         # Whoever has it on the host on one way wants it there.
         return True
     kind = _kind(stall)
@@ -66,6 +66,28 @@ def _is_on_host_by_default(stall: Stall) -> bool:
     place = stall.value.place
     given = stall.function.defaults.get(str(place.name[0])) if place.sort == "told" and place.name else None
     return given is not None and is_cpu(given)
+
+
+def _goes_there_later(stall: Stall) -> bool:
+    """Whether the function brings what it computes of some lengths to a device: `torch.cumsum(lengths, 0).to(device)`."""
+    names = {n.id for n in ast.walk(stall.asked) if isinstance(n, ast.Name)}
+    if _kind(stall) != "count" or not names:
+        return False
+    moves = (n for n in stall.function.nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute))
+    return any(
+        move.func.attr == "cuda" or (move.func.attr == "to" and any(map(_names_place, move.args)))
+        for move in moves
+        if isinstance(move.func, ast.Attribute)
+        and any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(move.func.value))
+    )
+
+
+def _names_place(given: ast.expr) -> bool:
+    """`device`, `AI_DEVICE`, `x.device`, `"cuda"`: what no type is called."""
+    return _PLACE.search(ast.unparse(given)) is not None
+
+
+_PLACE = regex(r"(?i)device|cuda|\brank\b")
 
 
 def _is_given_to_check(stall: Stall) -> bool:

@@ -205,6 +205,9 @@ class Region:
                 return [found for v in values for found in self.carriers(v, line)]
             case ast.BinOp(left=left, right=right):
                 return [*self.carriers(left, line), *self.carriers(right, line)]
+        if self._facts.model.value(node).kind is Kind.SCALAR:
+            # A number that a loss is divided by.
+            return []
         graph = self.graph(node, line)
         return [(node, graph)] if graph is not None else []
 
