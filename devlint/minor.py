@@ -52,8 +52,8 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
         return "it never runs"
     if missing := facts.model.missing_import:
         return f"the file can't be run: the project has no `{missing}` any more"
-    if project.is_stray(Path(facts.model.source.path)):
-        return "the file can't be run: it was copied from beside what it imports"
+    if project.is_broken(Path(facts.model.source.path)):
+        return "the file can't be run: it imports what the project hasn't got"
     fails_elsewhere = rule.effect is not None and rule.effect.without_accelerator
     costs = rule.severity == "warning" or fails_elsewhere
     is_mixing = (rule.event in ABOUT_MIXING or rule.meets_elsewhere) and report.confidence == "likely"

@@ -281,3 +281,37 @@ def test_a_repository_that_is_a_package_ends_there(tmp_path):
     write(tmp_path, {f"repo/{name}": text for name, text in files.items()})
     write(tmp_path, {"repo/.git/HEAD": "", "beside/more.py": "other(1)\n"})
     assert unused(tmp_path, "used", "other", file="repo/net.py") == ["other"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import typing",  # the file's own package has one, and isn't where it is looked for
+        "from nets import Net",
+        "from nets.more import anything",
+        "from nets.made import named",
+        "from nets.ops_cuda import scan",
+        "try:\n    from nets.none import x\nexcept ImportError:\n    x = None",
+        "import sys\n\nsys.path.append('lib')\nfrom nets.none import x",
+        "from torch.none import x",
+        "from .typing import X",
+    ],
+)
+def test_what_may_be_had_is_imported_in_vain_by_nobody(tmp_path, statement):
+    files = {"nets/__init__.py": "from nets.all import *\n", "nets/all.py": "class Net:\n    x = 1\n", "nets/more/__init__.py": "def __getattr__(name):\n    return name\n"}  # fmt: skip
+    write(tmp_path, {"requirements.txt": "", "nets/typing.py": "X = 1\n", "torch/notes.py": "", **files})
+    write(tmp_path, {"nets/made.py": "named: int\nglobals()['more'] = 1\n", "nets/user.py": f"{statement}\n"})
+    assert not Project().is_broken(tmp_path / "nets/user.py")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["from nets.none import x", "from nets.all import Other", "import nets.none.more", "from .none import x", "from .all import (\n    Net,\n    Other,\n)"],
+)  # fmt: skip
+def test_a_file_is_broken_that_imports_what_its_project_has_not_got(tmp_path, statement):
+    files = {"nets/__init__.py": "", "nets/all.py": "class Net:\n    x = 1\n"}
+    write(tmp_path, {"requirements.txt": "", **files, "nets/user.py": f"{statement}\n"})
+    assert Project().is_broken(tmp_path / "nets/user.py")
+    # What another file of such a name has may be on a path that somebody sets.
+    write(tmp_path, {"lib/nets/none/more.py": "x = 1\n", "lib/nets/none/__init__.py": "x = 1\n"})
+    assert Project().is_broken(tmp_path / "nets/user.py") == ("all" in statement or statement.startswith("from ."))

@@ -115,9 +115,9 @@ class Mentions:
         project = self._names.project_of(path.resolve())
         return project is not None and not self._names.may_be_installed(project)
 
-    def is_stray(self, path: Path) -> bool:
-        """Whether a file is a copy that was left where what it imports isn't."""
-        return self._loads.is_stray(path.resolve())
+    def is_broken(self, path: Path) -> bool:
+        """Whether a file surely fails as it begins, by what it imports."""
+        return self._loads.is_broken(path.resolve())
 
     def is_called(self, path: Path, cls: str, methods: tuple[str, ...]) -> bool:
         """Whether somebody may call an object of a class of a file; `methods` are its own that do. True where that can't be told."""

@@ -218,10 +218,10 @@ class Project:
         self._note(path, ("run", str(path)))
         return self._mentions.is_only_run(path)
 
-    def is_stray(self, path: Path) -> bool:
-        """Whether a file is a copy that was left where what it imports isn't."""
-        self._note(path, ("stray", str(path)))
-        return self._mentions.is_stray(path)
+    def is_broken(self, path: Path) -> bool:
+        """Whether a file surely fails as it begins, by what it imports."""
+        self._note(path, ("broken", str(path)))
+        return self._mentions.is_broken(path)
 
     def is_called(self, path: Path, cls: str, methods: tuple[str, ...]) -> bool:
         """Whether something in the project of a file may call an object of a class of it; `methods` are its own that do."""
@@ -539,7 +539,7 @@ _ANSWERS: dict[str, Callable[..., str]] = {
         project._mentions.is_unused(_path(path), cls, name, but_by_tests=True)
     ),
     "given": lambda project, path, name: str(project._mentions.is_given(_path(path), name)),
-    "stray": lambda project, path: str(project._mentions.is_stray(_path(path))),
+    "broken": lambda project, path: str(project._mentions.is_broken(_path(path))),
     "run": lambda project, path: str(project._mentions.is_only_run(_path(path))),
     "called": lambda project, path, cls, names: str(
         project._mentions.is_called(_path(path), cls, tuple(names.split()))
@@ -556,7 +556,7 @@ _BASES: dict[str, Callable[..., str]] = {
     "unused": lambda project, path, cls, name: project._mentions.basis(_path(path)),
     "tested": lambda project, path, cls, name: project._mentions.basis(_path(path)),
     "given": lambda project, path, name: project._mentions.basis(_path(path)),
-    "stray": lambda project, path: project._mentions.basis(_path(path)),
+    "broken": lambda project, path: project._mentions.basis(_path(path)),
     "run": lambda project, path: project._mentions.basis(_path(path)),
     "called": lambda project, path, cls, names: project._mentions.basis(_path(path)),
 }
