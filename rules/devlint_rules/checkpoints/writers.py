@@ -29,6 +29,8 @@ class Write(NamedTuple):
 
 def is_written_from_host(call: ast.Call, file: ast.expr, texts: list[str], facts: Facts) -> bool:
     """Whether the project writes the file that a call loads, and always from the host; `texts` stand in the file's path."""
+    if _speaks_of_no_device(facts):
+        return True
     keys = keys_asked(call, facts)
     if keys and any(keys <= of_host and sign in facts.text.text for sign, of_host in _OF_HOST.items()):
         return True
@@ -49,6 +51,17 @@ def is_written_from_host(call: ast.Call, file: ast.expr, texts: list[str], facts
     if found and all(_is_on_host(w.value, w) for w in found):
         return True
     return not named and _writes_from_host_alone(own, facts)
+
+
+def _speaks_of_no_device(facts: Facts) -> bool:
+    """Whether a project saves what it trains, and nowhere says a word of another place than the host, nor leaves that to a framework."""
+    model = facts.model
+    trains = model.texts_match(SAVING) and model.texts_match(r"\.backward\(")
+    return trains and not (model.texts_match(_FRAMEWORKS) or model.texts_match(_OTHER_PLACES))
+
+
+# Said also of its own files: a project that is too large to tell matches anything.
+_OTHER_PLACES = r"(?i)\b(?:cuda|[gx]pus?|devices?|mps|hpu|npu|tpus?)\b|\.to\(|accelerat|parallel|distributed|\bdeepspeed|\bfastai|\bskorch|pretrained"
 
 
 def _is_saved_from_host(named: set[str], own: list[Write], facts: Facts) -> bool:
