@@ -153,6 +153,8 @@ def main():
     gathered = [torch.zeros(1, device=device) for _ in range(2)]
     dist.all_gather(gathered, model(torch.ones(1, 3)).detach().sum().reshape(1))  # one model on both
     print(f"rank {rank} {device} {total.item()} {objects} {gathered[0].equal(gathered[1])}\\n", end="", flush=True)
+    # Who takes gloo down while another still talks to it may be aborted by a thread of its own.
+    dist.barrier()
     dist.destroy_process_group()
 
 if __name__ == "__main__":
