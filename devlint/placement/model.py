@@ -325,12 +325,14 @@ class PlacementModel(FileText):
         """Whether nothing in the project leads to what a loop runs: to its function, or to where a flag is on that is off."""
         if self.hot_loop(node) is None or self._function_around(node) is None:
             return False
-        return self.is_unused(node) or Guards(self).is_off(node) or self.choices.is_never_made(node)
+        return self.is_unused(node) or self._is_off(node)
 
     def is_never_chosen(self, node: ast.AST) -> bool:
         """Whether nobody gives the option that a node runs for, or no call chooses it, in a project of programs that nobody installs."""
-        is_left = Guards(self).is_off(node) or self.choices.is_never_made(node)
-        return is_left and self._project.is_only_run(Path(self.source.path))
+        return self._is_off(node) and self._project.is_only_run(Path(self.source.path))
+
+    def _is_off(self, node: ast.AST) -> bool:
+        return Guards(self).is_off(node) or self.choices.is_never_made(node)
 
     def never_runs(self, statement: ast.stmt) -> bool:
         """Whether a literal switches a statement off, or the block is left before it."""

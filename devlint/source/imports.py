@@ -1,18 +1,37 @@
-"""What the names in a file may mean, told from the imports in its text."""
+"""What the names in a file may mean, and whether it can be run at all, told from the imports in its text."""
 
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from devlint.regexes import regex
 from devlint.source.filesystem import import_pattern
-from devlint.source.roots import ImportRoots, imported_names
+from devlint.source.roots import COPIED, ImportRoots, imported_names
 from devlint.source.said import Unit
 from devlint.source.standing import Names
+from devlint.source.texts import may_bind
 
 # The module of which all names are taken; it may begin with dots.
 _ALL_OF = regex(r"^[ \t]*from[ \t]+([\w.]+)[ \t]+import[ \t]+\*", re.MULTILINE)
+
+# Names of what a build makes, or generates.
+_BUILT = regex(r"^_|_pb2|_ext\b|_cuda\b|_cpu\b|_kernels?\b|_lib\b|_native\b|cython|(?i:version)")
+_EXTENSIONS = regex(r"ext_modules|\bExtension\(|cpp_extension|_ext\(")
+# What brings a program to paths of its own.
+_OWN_PATHS = regex(r"\bsys\.path\b|\bsite\.addsitedir\b|\b_?init_paths?\b|\b__path__\b")
+# What may bind names of a module that its text doesn't.
+_DYNAMIC = regex(
+    rb"import[ \t]*\*|__getattr__|\bglobals\(|\bexec\(|\bsys\.modules\b|\blocals\(|\bsetattr\(|\b__dict__\b|\b__path__\b"
+)
+# Libraries that folders of data, or of code about them, are called after: the library is meant.
+_LIBRARIES = COPIED | {
+    "datasets", "evaluate", "wandb", "tests", "test", "data", "gym", "hydra", "ray", "mlflow", "torch", "numpy", "scipy", "pandas",
+    "tensorflow", "jax", "flax", "sklearn", "yaml", "tqdm", "PIL", "cv2", "matplotlib", "networkx", "dask", "dgl", "pytorch_lightning",
+    "lightning", "keras", "nltk", "spacy", "gradio", "omegaconf", "onnx", "apex", "deepspeed", "optuna",
+}  # fmt: skip
 
 
 class Imports:
@@ -23,6 +42,8 @@ class Imports:
         self._names = names
         self._known: dict[Path, set[tuple[str, ...]]] = {}
         self._owned: dict[Path, frozenset[str]] = {}
+        self._broken: dict[Path, bool] = {}
+        self._built: dict[Path, bool] = {}
 
     def imports(self, path: Path, other: Path) -> bool:
         """Whether a file imports another one, by way of the packages around it too, going by how its names end."""
@@ -76,24 +97,105 @@ class Imports:
             self._owned[project] = frozenset(names)
         return self._owned[project]
 
+    def is_broken(self, path: Path) -> bool:
+        """Whether a file surely fails as it begins: it imports what its project hasn't got, or what lies beside a copy of it alone.
+
+        Of the project is what its own folders around the file are called, and whatever is imported from beside. What a build makes,
+        and what is looked for on paths of a program's own, may be there.
+        """
+        if path not in self._broken:
+            self._broken[path] = self._lacks_something(path)
+        return self._broken[path]
+
+    def _lacks_something(self, path: Path) -> bool:
+        project = self._names.project_of(path)
+        if project is None or _OWN_PATHS.search(self._names.text(path)):
+            return False
+        statements = import_pattern().finditer(self._roots.files.import_statements(path))
+        on_top = [match for match in statements if match[0][0] not in " \t"]
+        return any(self._is_in_vain(match, path, project) for match in on_top) or self._is_stray(on_top, path, project)
+
+    def _is_stray(self, statements: Iterable[re.Match[str]], path: Path, project: Path) -> bool:
+        """Whether modules that are out of a file's reach lie beside another file of its name: a copy was left without them."""
+        twins = [f for f in self._names.listed(project) if f.name == path.name and f != path]
+        names = {(match["module"] or match["plain"]).split(".")[0] for match in statements} - {""}
+        around = self._names.around(path)
+        lost = [name for name in names if twins and not any(self._roots.has(folder, name) for folder in around)]
+        return any(self._roots.has(twin.parent, name) for twin in twins for name in lost)
+
+    def _is_in_vain(self, statement: re.Match[str], path: Path, project: Path) -> bool:
+        module = statement["module"] or statement["plain"]
+        names = [name for name in module.split(".") if name]
+        level = len(module) - len(module.lstrip("."))
+        if not names or _BUILT.search(names[-1]):
+            return False
+        if level:
+            bases = [path.parents[min(level, len(path.parents)) - 1]]
+        else:
+            if names[0] in sys.stdlib_module_names:
+                return False
+            bases = [b for b in self._names.around(path) if self._is_own(b / names[0], project)]
+            # From a package's own folder nothing is imported by a plain name, unless a module of it is run.
+            if all(self._roots.files.is_file(b / "__init__.py") for b in bases):
+                return False
+        places = [base.joinpath(*names) for base in bases]
+        there = [p for p in places if self._roots.files.is_folder(p) or self._roots.files.is_file(f"{p}.py")]
+        if places and not there:
+            if self._builds(project):
+                return False
+            # Elsewhere it may be on a path that somebody sets.
+            return bool(level) or not any(_ends_like(f, tuple(names)) for f in self._names.listed(project))
+        asked = imported_names(statement["names"], original=True) if statement["names"] else set()
+        return bool(there) and any(not any(self._may_have(p, name) for p in there) for name in asked - {"*"})
+
+    def _builds(self, project: Path) -> bool:
+        """Whether a project makes modules of code in other languages."""
+        if project not in self._built:
+            set_up = (f for f in self._names.listed(project) if f.name == "setup.py")
+            self._built[project] = any(_EXTENSIONS.search(self._names.text(f)) for f in set_up)
+        return self._built[project]
+
+    def _is_own(self, place: Path, project: Path) -> bool:
+        """Whether a module, or a folder that holds code, of the project is there, and no library's name is on it."""
+        files = self._roots.files
+        if place.name in _LIBRARIES:
+            return False
+        if files.is_file(f"{place}.py"):
+            return True
+        if not files.is_folder(place):
+            return False
+        if files.is_file(place / "__init__.py"):
+            return True
+        return any(f.suffix == ".py" and f.parent == place for f in self._names.listed(project))
+
+    def _may_have(self, module: Path, name: str) -> bool:
+        """Whether a name may be had from a module, or from a package: by its text, or as a module of it."""
+        files = self._roots.files
+        if files.is_folder(module / name) or files.is_file(module / f"{name}.py") or _BUILT.search(name):
+            return True
+        texts = [t for t in (module.parent / f"{module.name}.py", module / "__init__.py") if files.is_file(t)]
+        raws = [files.read_quietly(text) for text in texts]
+        # A folder without a file of its own has nothing but modules.
+        return any(may_bind(raw, name.encode()) or _DYNAMIC.search(raw) is not None for raw in raws)
+
     def _names_module(self, path: Path, other: Path) -> bool:
         """Whether an import of a file ends like the name of another one."""
-        parts = other.parent.parts if other.stem == "__init__" else other.with_suffix("").parts
-        return any(parts[-len(name) :] == name for name in self._imported(path))
+        return any(_ends_like(other, name) for name in self._imported(path))
 
     def _imported(self, path: Path) -> set[tuple[str, ...]]:
         """The modules that a file may import, each by what the parts of its path are, or end with."""
         if path not in self._known:
             found: set[tuple[str, ...]] = set()
+            around = self._names.around(path)
             for match in import_pattern().finditer(self._roots.files.import_statements(path)):
                 names = imported_names(match["names"], original=True) if match["names"] else set()
-                for module in self._meant(match["module"] or match["plain"], path):
+                for module in self._meant(match["module"] or match["plain"], path, around):
                     found |= {(*module, name) for name in names}
                     found |= {module} if module else set()
             self._known[path] = found
         return self._known[path]
 
-    def _meant(self, module: str, path: Path) -> list[tuple[str, ...]]:
+    def _meant(self, module: str, path: Path, around: list[Path]) -> list[tuple[str, ...]]:
         """What the paths of modules that a file means by a dotted name are, or end with.
 
         A program in a folder takes what lies beside it, or else what lies around that: another of that name, elsewhere, is meant only
@@ -103,7 +205,11 @@ class Imports:
         level = len(module) - len(module.lstrip("."))
         if level:
             return [(*path.parents[min(level, len(path.parents)) - 1].parts, *names)]
-        project = self._names.project_of(path)
-        around = [f for f in path.parents if project is not None and (f == project or project in f.parents)]
         near = [(*folder.parts, *names) for folder in around if self._roots.has(folder, names[0])]
         return near or [names]
+
+
+def _ends_like(file: Path, names: tuple[str, ...]) -> bool:
+    """Whether a file's path ends like the name of a module: `nets/all.py`, `nets/all/__init__.py`."""
+    parts = file.parent.parts if file.stem == "__init__" else file.with_suffix("").parts
+    return parts[-len(names) :] == names

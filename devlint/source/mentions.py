@@ -117,7 +117,7 @@ class Mentions:
 
     def is_broken(self, path: Path) -> bool:
         """Whether a file surely fails as it begins, by what it imports."""
-        return self._loads.is_broken(path.resolve())
+        return self._imports.is_broken(path.resolve())
 
     def is_called(self, path: Path, cls: str, methods: tuple[str, ...]) -> bool:
         """Whether somebody may call an object of a class of a file; `methods` are its own that do. True where that can't be told."""

@@ -96,6 +96,11 @@ class Names:
     def _is_repository(self, folder: Path) -> bool:
         return self._roots.files.is_folder(folder / ".git") or self._roots.files.is_file(folder / ".git")
 
+    def around(self, path: Path) -> list[Path]:
+        """The folders of its project from which a file may import, its own first; none for loose files."""
+        project = self.project_of(path)
+        return [f for f in path.parents if project is not None and (f == project or project in f.parents)]
+
     def listed(self, project: Path) -> dict[Path, None]:
         """The texts of a project; none where there are too many of them."""
         if project not in self._files:

@@ -54,12 +54,10 @@ _GENERATING = regex(r"_?(?:generate|beam_search)(?:_\w{1,60})?")
 
 def _has_generated(source: SourceModule, node: ast.AST) -> bool:
     """Whether what a model generates, step by step, is all there before a node: one wait more is nothing beside those."""
-    child = node
     for parent in source.ancestors(node):
         if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
-            break
-        child = parent if isinstance(parent, ast.stmt) else child
-        if isinstance(child, ast.stmt) and any(map(_generates, source.before(child))):
+            return False
+        if isinstance(parent, ast.stmt) and any(map(_generates, source.before(parent))):
             return True
     return False
 

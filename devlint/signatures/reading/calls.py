@@ -518,7 +518,9 @@ def bind_arguments(call: Call, function: FunctionModel, bound: Value | None) -> 
     else:
         known = dict(zip(names, given, strict=False))
         known |= {k: v for k, (_, v) in call.keywords.items() if k in {a.arg for a in function.parameters}}
-        if not function.node.decorator_list and any(name not in known for name in _asked_for(function)):
+        if not function.node.decorator_list and any(
+            a.arg not in known and a.arg not in function.defaults for a in function.parameters
+        ):
             # It raises before it does anything: what is given may be in the wrong places.
             return None
     if arguments.vararg is not None:
@@ -535,14 +537,6 @@ def bind_arguments(call: Call, function: FunctionModel, bound: Value | None) -> 
         )
     prefix = call.frame.reader.root_prefix(function)
     return {f"{name}{prefix}": value for name, value in known.items()}
-
-
-def _asked_for(function: FunctionModel) -> list[str]:
-    """The parameters of a function that each call has to give."""
-    arguments = function.node.args
-    positional = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
-    by_name = [a.arg for a, d in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if d is None]
-    return [*positional[: len(positional) - len(arguments.defaults)], *by_name]
 
 
 def hand_on(frame: Frame, call: Call, needs: Sequence[Need], instance: Instance, told: frozenset[str]) -> None:

@@ -88,7 +88,7 @@ class DeviceComparison(Rule):
                     change=None
                     if _may_have_no_type(device, facts) or _is_left_to_reader(node, facts)
                     else Change(found.title, "safe", ((node, _repaired(node, device, found)),)),
-                    minor=_only_moves(facts.node(node), facts),
+                    minor=_only_moves(facts.node(node), facts, detached=True),
                 )
                 return
         yield from _as_text(node, outcome, facts)
@@ -117,20 +117,20 @@ def _is_left_to_reader(node: cst.Comparison, facts: Facts) -> bool:
             subject = ast.dump(found.left)
             if any(isinstance(t, ast.Compare) and t is not found and ast.dump(t.left) == subject for t in tests):
                 return True
+    if _only_moves(found, facts):
+        return True
     match _beyond_tests(found, facts):
-        case ast.If(body=body, orelse=[]) if isinstance(found, ast.Compare):
-            return isinstance(found.ops[0], (ast.NotEq, ast.IsNot)) and all(map(_goes_there, body))
         case ast.IfExp(body=one, orelse=other):
             return len({frozenset(v.kind for _, v in facts.model.value(n).alternatives()) for n in (one, other)}) > 1
     return False
 
 
-def _only_moves(found: ast.AST | None, facts: Facts) -> bool:
-    """Whether all that is done where a test comes out, as it always does, is to move things: what is there comes to no harm."""
+def _only_moves(found: ast.AST | None, facts: Facts, *, detached: bool = False) -> bool:
+    """Whether all that is done where a test comes out, as it always does, is to move things, `detached` or not: what is there comes to no harm."""
     match _beyond_tests(found, facts):
         case ast.If(body=body, orelse=[]) if isinstance(found, ast.Compare):
             unequal = isinstance(found.ops[0], (ast.NotEq, ast.IsNot))
-            return unequal and all(_goes_there(statement, detached=True) for statement in body)
+            return unequal and all(_goes_there(statement, detached=detached) for statement in body)
     return False
 
 
