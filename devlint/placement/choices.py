@@ -20,9 +20,9 @@ MAX_CALLS = 30
 # So many files may name a function; where there are more, not all of them are known.
 MAX_FILES = 12
 
-# A value that isn't told, and one of which nothing is told but that it is a number.
+# A value that isn't told, and one of which nothing is told but that it is neither a tensor nor None: a number, a tuple.
 _OPEN = object()
-_NUMBER = object()
+_THERE = object()
 _EITHER = frozenset({True, False})
 # Decorators of functions that only their calls run.
 _PLAIN = regex(
@@ -38,6 +38,8 @@ class File(Protocol):
     @property
     def source(self) -> SourceModule: ...
     def files_naming(self, name: str) -> Sequence[File]: ...
+    def files_matching(self, pattern: str, most: int) -> Sequence[File]: ...
+    def kept_as(self, cls: str) -> frozenset[str] | None: ...
     def texts_match(self, pattern: str, *, elsewhere: bool = ...) -> bool: ...
     def class_info(self, node: ast.ClassDef) -> ClassInfo: ...
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]: ...
@@ -72,7 +74,7 @@ class Choices:
         tests = [
             t
             for t in tests
-            if _asked_for_tensor(t[0]) in kept or any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(t[0]))
+            if _asked_for_kind(t[0]) in kept or any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(t[0]))
         ]
         names |= kept
         calls = self.calls_of(function) if tests else None
@@ -80,14 +82,14 @@ class Choices:
             return False
         asked = {n.id for test, _ in tests for n in ast.walk(test) if isinstance(n, ast.Name) and n.id in names}
         for file, call in calls:
-            known = {name: _given(file, function, call, name, MAX_DEPTH) for name in asked}
+            known = {name: _given(file, function, call, name) for name in asked}
             if all(holds in _outcomes(test, known) for test, holds in tests):
                 return False
         return True
 
     def _kept_till(self, function: FunctionModel, tests: list[tuple[ast.expr, bool]]) -> frozenset[str]:
-        """The parameters that tests ask whether they are tensors, and that are set anew later, or only where they are."""
-        asked = {name: test for test, _ in tests if (name := _asked_for_tensor(test))}
+        """The parameters that tests ask whether they are there, or tensors, and that are set anew later, or only where they are."""
+        asked = {name: test for test, _ in tests if (name := _asked_for_kind(test))}
         stored = [
             n for n in function.nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.id in asked
         ]
@@ -112,6 +114,8 @@ class Choices:
 
     def _all_calls(self, function: FunctionModel) -> list[tuple[File, ast.Call]] | None:
         name, model = function.name, self._model
+        if name == "forward" and function.cls is not None and model.class_info(function.cls).is_module:
+            return self._calls_of_modules(function.cls.name)
         if _ANYBODYS.fullmatch(name) or not all(map(_PLAIN.fullmatch, function.decorators)):
             return None
         files: list[File] = [model]
@@ -120,7 +124,9 @@ class Choices:
             if (not info.is_module and info.outside_bases) or info.inherited_method(name) is not None:
                 # The class that it is derived from may call it.
                 return None
-            if model.texts_match(rf"(?<!def )\b{name}\b", elsewhere=True):
+            named = rf"(?<!def )\b{name}\b"
+            files += model.files_matching(named, MAX_FILES)
+            if len(files) == 1 and model.texts_match(named, elsewhere=True):
                 return None
         elif function.parent is None:
             files += model.files_naming(name)
@@ -131,6 +137,26 @@ class Choices:
                 return None
             found += [(file, call) for call in uses.calls]
         return found if len(found) <= MAX_CALLS and len(files) <= MAX_FILES else None
+
+    def _calls_of_modules(self, cls: str) -> list[tuple[File, ast.Call]] | None:
+        """The calls of what the project keeps a class's objects as; None where they may be called under other names."""
+        names = self._model.kept_as(cls)
+        if not names:
+            return None
+        pattern = rf"\b(?:{'|'.join(sorted(names))})\b"
+        files = [self._model, *self._model.files_matching(pattern, MAX_FILES)]
+        if len(files) == 1 and self._model.texts_match(pattern, elsewhere=True):
+            return None
+        found: list[tuple[File, ast.Call]] = []
+        for file in files:
+            calls = [call for name in (*names, "self") for call in uses_of(file.source, name).calls]
+            calls += [c for c in uses_of(file.source, "forward").calls if last_name(_object_of(c)) in (*names, "self")]
+            found += [(file, call) for call in calls]
+        return found if len(found) <= MAX_CALLS else None
+
+
+def _object_of(call: ast.Call) -> ast.expr:
+    return call.func.value if isinstance(call.func, ast.Attribute) else call.func
 
 
 def tests_around(parent: ast.AST, child: ast.AST) -> Iterator[tuple[ast.expr, bool]]:
@@ -185,21 +211,27 @@ def _untouched(function: FunctionModel) -> frozenset[str]:
     return frozenset(a.arg for a in function.parameters) - function.outline.bound - {"self", "cls"}
 
 
-def _given(file: File, function: FunctionModel, call: ast.Call, name: str, depth: int) -> tuple[object, ...]:
+# The parameters that a value has come by.
+_Way = frozenset[tuple[FunctionModel, str]]
+
+
+def _given(
+    file: File, function: FunctionModel, call: ast.Call, name: str, way: _Way = frozenset()
+) -> tuple[object, ...]:
     """What a call gives a parameter, as far as that is told."""
     called = Callee(function, function.cls is not None and not function.is_static)
     if any(k.arg is None for k in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args):
         return (_OPEN,)
     given = called.given(call).get(name)
     match given:
-        case ast.Name(id=other) if depth:
-            return _handed_on(file, call, other, depth - 1)
+        case ast.Name(id=other):
+            return _handed_on(file, call, other, way)
         # `at=at[i] if at is not None else None`
         case ast.IfExp(
             test=ast.Compare(left=ast.Name(id=other), ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]),
             orelse=left,
-        ) if depth:
-            is_never_given = set(_handed_on(file, call, other, depth - 1)) == {None}
+        ):
+            is_never_given = set(_handed_on(file, call, other, way)) == {None}
             return _values(left if is_never_given else given)
     return _values(function.defaults.get(name) if given is None else given)
 
@@ -217,23 +249,29 @@ def _values(node: ast.expr | None) -> tuple[object, ...]:
             ast.Subscript(value=ast.Attribute(attr="shape"), slice=ast.Constant() | ast.UnaryOp())
             | ast.Call(func=ast.Attribute(attr="size"), args=[_])
             | ast.Call(func=ast.Name(id="len"))
+            | ast.Tuple()
+            | ast.List()
+            | ast.Dict()
         ):
-            return (_NUMBER,)
+            return (_THERE,)
     return (_OPEN,)
 
 
-def _handed_on(file: File, call: ast.Call, name: str, depth: int) -> tuple[object, ...]:
-    """What a parameter of the function that a call stands in may hold."""
+def _handed_on(file: File, call: ast.Call, name: str, way: _Way) -> tuple[object, ...]:
+    """What a parameter of the function that a call stands in may hold: nothing of its own where it hands on what it was given there."""
     around = next((p for p in file.ancestors(call) if isinstance(p, (ast.FunctionDef, ast.AsyncFunctionDef))), None)
     if around is None:
         return (_OPEN,)
     caller = file.source.function_at(around)
     if name in caller.assigned and name not in {p.arg for p in caller.parameters}:
         return tuple(value for given in caller.assigned[name] for value in _values(given))
-    calls = file.choices.calls_of(caller) if name in _untouched(caller) else None
+    if (caller, name) in way:
+        return ()
+    calls = file.choices.calls_of(caller) if name in _untouched(caller) and len(way) < MAX_DEPTH else None
     if not calls:
         return (_OPEN,)
-    return tuple(value for other, node in calls for value in _given(other, caller, node, name, depth))
+    way |= {(caller, name)}
+    return tuple(value for other, node in calls for value in _given(other, caller, node, name, way))
 
 
 def _outcomes(test: ast.expr, known: dict[str, tuple[object, ...]]) -> frozenset[bool]:
@@ -255,15 +293,23 @@ def _outcomes(test: ast.expr, known: dict[str, tuple[object, ...]]) -> frozenset
             if other is None and isinstance(op, (ast.Is, ast.IsNot)):
                 # No number is None.
                 wanted = isinstance(op, ast.Is)
-                return _each(known.get(name, (_OPEN,)), lambda value: (value is None) == wanted, of_numbers=True)
+                return _each(known.get(name, (_OPEN,)), lambda value: (value is None) == wanted, of_all=True)
             if compared is not None and other is not _OPEN:
                 return _each(known.get(name, (_OPEN,)), lambda value: compared(value, other))
         case ast.Call(func=func, args=[ast.Name(id=name), *rest]) if _asks_for_tensor(func, rest):
             # What is spelt out is none.
-            return _each(known.get(name, (_OPEN,)), lambda value: False, of_numbers=True)
+            return _each(known.get(name, (_OPEN,)), lambda value: False, of_all=True)
         case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), _]):
             return _each(known.get(name, (_OPEN,)), lambda value: None if value is not None else False)
     return _EITHER
+
+
+def _asked_for_kind(test: ast.expr) -> str:
+    """The name that a test asks whether it is a tensor, or None."""
+    match test:
+        case ast.Compare(left=ast.Name(id=name), ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]):
+            return name
+    return _asked_for_tensor(test)
 
 
 def _asked_for_tensor(test: ast.expr) -> str:
@@ -281,15 +327,15 @@ def _asks_for_tensor(function: ast.expr, more: list[ast.expr]) -> bool:
     return asked == "is_tensor" or (asked == "isinstance" and kinds == ["Tensor"])
 
 
-def _each(values: Sequence[object], asked: Callable[[object], object], *, of_numbers: bool = False) -> frozenset[bool]:
+def _each(values: Sequence[object], asked: Callable[[object], object], *, of_all: bool = False) -> frozenset[bool]:
     """How a question comes out for each of some values: either way where it can't be told (None).
 
-    `of_numbers`: it is answered for any number alike.
+    `of_all`: it is answered alike for all that are neither tensors nor None.
     """
     found = set[bool]()
     for value in values:
         try:
-            told = asked(value) if value is not _OPEN and (value is not _NUMBER or of_numbers) else None
+            told = asked(value) if value is not _OPEN and (value is not _THERE or of_all) else None
         except TypeError:
             told = None
         found |= {told} if isinstance(told, bool) else _EITHER

@@ -56,6 +56,10 @@ class FileText:
         """Whether something in the project gives a parameter or an attribute of that name, one that is off by default."""
         return self._project.is_given(Path(self.source.path), name)
 
+    def kept_as(self, cls: str) -> frozenset[str] | None:
+        """The names under which the project keeps the objects of a class of this file; None where they may be anywhere else too."""
+        return self._project.kept_as(Path(self.source.path), cls)
+
     def project_uses(self, pattern: str) -> bool:
         """Whether the text of a file of the project that is no test matches; False where the project is too large to tell."""
         path = Path(self.source.path)

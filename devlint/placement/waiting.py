@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -115,11 +115,7 @@ def stalls_of(model: Waiting) -> list[HotStall]:
     if not waiting:
         return []
     hot = model.hot_code()
-    checks = _checks_beside_others(model.source, waiting)
-    waits = {id(stall.node) for stall in waiting if stall.sense not in (RACE, STAGED)} - checks
-    names = {stall.function.name for stall in waiting if stall.sense not in (RACE, STAGED)}
-    # Those that stay: sizes that only the values tell.
-    lasting = {id(s.node) for s in waiting if s.sense == SIZE and not has_cheaper_form(s)}
+    beside = _Beside(model.source, waiting, guards.is_rare)
     # What was handed to functions and is waited for: whoever brings it to the host once mends the rest.
     handed: set[str] = set()
     # What a function has read of what it has under a name of its own, and by which choices each comes there.
@@ -144,10 +140,7 @@ def stalls_of(model: Waiting) -> list[HotStall]:
                 continue
             if not is_handed_out(model, stall, role):
                 minor = is_minor(model.project_reader, stall, role, model.project_gives)
-                minor = minor or follows_wait(model.source, stall.node, waits, names, guards.is_rare)
-                minor = minor or leads_to_wait(model.source, stall.node, lasting)
-                minor = minor or counts_after_matching(model.source, stall.node)
-                minor = minor or id(stall.node) in checks
+                minor = minor or beside.covers(stall)
                 if not minor and (name := _handed(stall)):
                     minor = name in handed
                     handed.add(name)
@@ -166,19 +159,38 @@ def stalls_of(model: Waiting) -> list[HotStall]:
             if is_left_on_host(model, stall, loop) or ends_answer(model, stall):
                 continue
             minor = loop.is_minor or is_aside(model.source.path) or is_known(stall)
-            minor = minor or follows_wait(model.source, stall.node, waits, names, guards.is_rare)
-            minor = minor or counts_after_matching(model.source, stall.node)
-            minor = minor or lacks_sign(stall, by_role=False, calls=bool(loop.path))
+            minor = minor or beside.covers(stall) or lacks_sign(stall, by_role=False, calls=bool(loop.path))
             way = (_loop(loop), *loop.path)
             told.append(_told(stall, "at each step", way, model.loops_to(stall.node), minor=minor))
     return _once_each(_at_one_go(told))
 
 
-def _checks_beside_others(source: SourceModule, waiting: Sequence[Stall]) -> set[int]:
-    """The ids of the waits that only look whether all is well, in functions that wait for more than that."""
-    checks = {id(s.node): s.function for s in waiting if s.sense == DECIDE and is_check(source, s.node)}
-    beyond = {s.function for s in waiting if s.sense not in (RACE, STAGED, MADE, FLUSH) and id(s.node) not in checks}
-    return {node for node, function in checks.items() if function in beyond}
+class _Beside:
+    """The waits of a file that come beside others, at which the host would wait as long without them."""
+
+    def __init__(self, source: SourceModule, waiting: Sequence[Stall], is_rare: Callable[[ast.AST], bool]) -> None:
+        self._source = source
+        self._is_rare = is_rare
+        checks = {id(s.node): s.function for s in waiting if s.sense == DECIDE and is_check(source, s.node)}
+        beyond = {
+            s.function for s in waiting if s.sense not in (RACE, STAGED, MADE, FLUSH) and id(s.node) not in checks
+        }
+        # Those that only look whether all is well, in functions that wait for more than that.
+        self._checks = {node for node, function in checks.items() if function in beyond}
+        self._waits = {id(s.node) for s in waiting if s.sense not in (RACE, STAGED)} - self._checks
+        self._names = {s.function.name for s in waiting if s.sense not in (RACE, STAGED)}
+        # Those that stay: sizes that only the values tell.
+        self._lasting = {id(s.node) for s in waiting if s.sense == SIZE and not has_cheaper_form(s)}
+
+    def covers(self, stall: Stall) -> bool:
+        """Whether a wait is one of those."""
+        node = stall.node
+        return (
+            id(node) in self._checks
+            or follows_wait(self._source, node, self._waits, self._names, self._is_rare)
+            or leads_to_wait(self._source, node, self._lasting)
+            or counts_after_matching(self._source, node)
+        )
 
 
 def _once_each(found: list[HotStall]) -> list[HotStall]:

@@ -21,13 +21,10 @@ def may_be_called(cls: str, methods: Iterable[str], naming: Iterable[str], texts
     `methods` are its own that call it, `naming` the texts that name the class, and `texts` all of the project's: code and settings. What is
     kept in a list, derived from, or handed on under a name that isn't told, may be called.
     """
-    names: set[str] = set()
     keys: list[str] = []
-    for text in naming:
-        told = _holders(cls, text, keys)
-        if told is None:
-            return True
-        names |= told
+    names = _names_in(cls, naming, keys)
+    if names is None:
+        return True
     everything = list(texts)
     if any(_is_chosen(key, everything, keys.count(key)) for key in set(keys)):
         return True
@@ -40,11 +37,40 @@ def may_be_called(cls: str, methods: Iterable[str], naming: Iterable[str], texts
     either = "|".join(map(re.escape, sorted(names)))
     own = "|".join(map(re.escape, ("forward", *methods)))
     used = re.compile(rf"(?<!def )\b(?:{either})(?:\(|\[|\.(?:{own})\b)")
-    handed = re.compile(rf"(?:[(,\[{{=][ \t\n]*|\*)(?:self\.)?({either})\b{_SAME}[ \t\n]*(?=[,)\]}}\n])")
     if any(used.search(text) for text in everything):
         return True
-    given = {match[1] for text in everything for match in handed.finditer(_RETURN.sub("", text))}
-    return not all(_is_parameter(name, everything) for name in given)
+    return not all(_is_parameter(name, everything) for name in _handed_on(names, everything))
+
+
+def kept_as(cls: str, naming: Iterable[str], texts: Iterable[str]) -> frozenset[str] | None:
+    """The names under which the objects of a class are kept, where nothing else is done with them: none is handed on, or put in a list.
+
+    `naming` and `texts` are those of `may_be_called`. None where that can't be told.
+    """
+    keys: list[str] = []
+    names = _names_in(cls, naming, keys)
+    everything = list(texts)
+    made = _with_what_is_made(cls, names, everything) if names and not keys else None
+    if made is None or len(made) > MAX_NAMES or _handed_on(made, everything):
+        return None
+    return frozenset(made)
+
+
+def _names_in(cls: str, texts: Iterable[str], keys: list[str]) -> set[str] | None:
+    names: set[str] = set()
+    for text in texts:
+        told = _holders(cls, text, keys)
+        if told is None:
+            return None
+        names |= told
+    return names
+
+
+def _handed_on(names: Iterable[str], texts: Iterable[str]) -> set[str]:
+    """The names of objects that stand where others get hold of them: `fit(net)`, `[self.encoder]`."""
+    either = "|".join(map(re.escape, sorted(names)))
+    handed = re.compile(rf"(?:[(,\[{{=][ \t\n]*|\*)(?:self\.)?({either})\b{_SAME}[ \t\n]*(?=[,)\]}}\n])")
+    return {match[1] for text in texts for match in handed.finditer(_RETURN.sub("", text))}
 
 
 def _is_chosen(key: str, texts: Iterable[str], tables: int) -> bool:
@@ -81,7 +107,7 @@ def _holders(cls: str, text: str, keys: list[str]) -> set[str] | None:
             and after != "("
         ):
             continue
-        held = re.fullmatch(r"[ \t]*(?:self\.)?(\w+)[ \t]*(?::[^=\n]{0,80})?=[ \t]*(?:\w+\.)*", before)
+        held = re.fullmatch(r"[ \t]*(?:\w+\.)*(\w+)[ \t]*(?::[^=\n]{0,80})?=[ \t]*(?:\w+\.)*", before)
         if held is None or after != "(":
             if before.count('"') % 2 or before.count("'") % 2:
                 # In a message.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -32,6 +33,9 @@ _LIBRARIES = COPIED | {
     "tensorflow", "jax", "flax", "sklearn", "yaml", "tqdm", "PIL", "cv2", "matplotlib", "networkx", "dask", "dgl", "pytorch_lightning",
     "lightning", "keras", "nltk", "spacy", "gradio", "omegaconf", "onnx", "apex", "deepspeed", "optuna",
 }  # fmt: skip
+
+# A folder with so many files that are called like those beside a file is what they were copied from.
+_SEVERAL = 2
 
 
 class Imports:
@@ -116,12 +120,20 @@ class Imports:
         return any(self._is_in_vain(match, path, project) for match in on_top) or self._is_stray(on_top, path, project)
 
     def _is_stray(self, statements: Iterable[re.Match[str]], path: Path, project: Path) -> bool:
-        """Whether modules that are out of a file's reach lie beside another file of its name: a copy was left without them."""
-        twins = [f for f in self._names.listed(project) if f.name == path.name and f != path]
+        """Whether modules that are out of a file's reach lie beside another file of its name: a copy was left without them.
+
+        Or beside others that are called like several modules which it has from beside it: their folder was copied in part.
+        """
         names = {(match["module"] or match["plain"]).split(".")[0] for match in statements} - {""}
         around = self._names.around(path)
-        lost = [name for name in names if twins and not any(self._roots.has(folder, name) for folder in around)]
-        return any(self._roots.has(twin.parent, name) for twin in twins for name in lost)
+        lost = [name for name in names - _LIBRARIES if not any(self._roots.has(folder, name) for folder in around)]
+        beside = {f"{name}.py" for name in names if self._roots.files.is_file(path.parent / f"{name}.py")}
+        alike = Counter(
+            f.parent for f in self._names.listed(project) if lost and f.name in beside and f.parent != path.parent
+        )
+        twins = {f.parent for f in self._names.listed(project) if lost and f.name == path.name and f != path}
+        twins |= {folder for folder, count in alike.items() if count >= _SEVERAL}
+        return any(self._roots.has(twin, name) for twin in twins for name in lost)
 
     def _is_in_vain(self, statement: re.Match[str], path: Path, project: Path) -> bool:
         module = statement["module"] or statement["plain"]

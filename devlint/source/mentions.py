@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from devlint.regexes import regex
-from devlint.source.called import may_be_called
+from devlint.source.called import kept_as, may_be_called
 from devlint.source.filesystem import import_pattern
 from devlint.source.givens import Givens
 from devlint.source.imports import Imports
@@ -70,6 +70,7 @@ class Mentions:
         self._left_over: dict[Path, frozenset[Unit]] = {}
         self._by_text: dict[Path, bool] = {}
         self._called: dict[tuple[Path, str, tuple[str, ...]], bool] = {}
+        self._kept: dict[tuple[Path, str], frozenset[str] | None] = {}
         self.parts = lru_cache(maxsize=2_000)(self._parts_of)
 
     def basis(self, path: Path) -> str:
@@ -96,7 +97,11 @@ class Mentions:
             return self._is_left_behind(unit.owner, project)
         if not self._is_reached(unit.owner, project, but_by_tests) or self._is_overridden(unit, project):
             return True
-        return unit != unit.owner and self._is_rare(unit, project) and not self._is_reached(unit, project, but_by_tests)
+        if unit == unit.owner:
+            return False
+        if self._is_rare(unit, project) and not self._is_reached(unit, project, but_by_tests):
+            return True
+        return self._is_never_asked(unit, project)
 
     def is_given(self, path: Path, name: str) -> bool:
         """Whether something in the project of a file, other than a test, gives a flag; True where that can't be told."""
@@ -121,22 +126,34 @@ class Mentions:
 
     def is_called(self, path: Path, cls: str, methods: tuple[str, ...]) -> bool:
         """Whether somebody may call an object of a class of a file; `methods` are its own that do. True where that can't be told."""
+        texts = self._texts_about(path, cls)
+        asked = (path, cls, methods)
+        if texts is not None and asked not in self._called:
+            self._called[asked] = may_be_called(cls, methods, *texts)
+        return texts is None or self._called[asked]
+
+    def kept_as(self, path: Path, cls: str) -> frozenset[str] | None:
+        """The names under which a project keeps the objects of a class of a file; None where they may be anywhere else too."""
+        texts = self._texts_about(path, cls)
+        if texts is not None and (path, cls) not in self._kept:
+            self._kept[path, cls] = kept_as(cls, *texts)
+        return self._kept.get((path, cls))
+
+    def _texts_about(self, path: Path, cls: str) -> tuple[Iterator[str], Iterator[str]] | None:
+        """The code that names a class of a file, and all texts of its project, tests apart; None where others are called so, or too many name it."""
         project = self._names.project_of(path.resolve())
         if (
             project is None
             or path.resolve() not in self._names.listed(project)
             or len(self._names.defining(cls, project)) > 1
         ):
-            return True
-        asked = (path, cls, methods)
-        if asked not in self._called:
-            naming = self._names.mentioning(cls, project)
-            texts = [f for f in self._names.listed(project) if f.suffix != ".md" and not is_test_file(f)]
-            code = [f for f in naming or () if f.suffix in (".py", ".ipynb") and not is_test_file(f)]
-            self._called[asked] = naming is None or may_be_called(
-                cls, methods, map(self._names.text, code), map(self._names.text, texts)
-            )
-        return self._called[asked]
+            return None
+        naming = self._names.mentioning(cls, project)
+        if naming is None:
+            return None
+        texts = [f for f in self._names.listed(project) if f.suffix != ".md" and not is_test_file(f)]
+        code = [f for f in naming if f.suffix in (".py", ".ipynb") and not is_test_file(f)]
+        return map(self._names.text, code), map(self._names.text, texts)
 
     def _give(self, file: Path, givens: Givens) -> None:
         raw = self._roots.files.read_quietly(file)
@@ -161,12 +178,7 @@ class Mentions:
                 for f in self._names.listed(project)
                 if f.suffix == ".py" and not is_test_file(f) and (deep or f.parent == folder)
             )
-            self._around[folder] = any(
-                self._is_used_elsewhere(unit, project) or self._is_registered(unit)
-                for file in neighbours
-                for unit in self.parts(file)
-                if unit.called and unit.owner == unit
-            )
+            self._around[folder] = any(self._has_user(file, project) for file in neighbours)
         return self._around[folder]
 
     def _is_on_top(self, path: Path, project: Path) -> bool:
@@ -222,9 +234,14 @@ class Mentions:
     def _is_imported_by(self, path: Path, others: list[Path]) -> bool:
         return any(f != path and self._imports.imports(f, path) for f in others)
 
-    def _is_used_elsewhere(self, unit: Unit, project: Path) -> bool:
-        found = self._names.mentioning(unit.called, project, MAX_KEPT) or ()
-        return any(f != unit.path and self._imports.imports(f, unit.path) for f in found)
+    def _has_user(self, path: Path, project: Path) -> bool:
+        """Whether a file registers something that it defines, or another one imports it and names that."""
+        units = [unit for unit in self.parts(path) if unit.called and unit.owner == unit]
+        if any(map(self._is_registered, units)):
+            return True
+        names = {unit.called for unit in units}
+        others = (f for f in self._names.listed(project) if names and f != path and self._imports.imports(f, path))
+        return any(not names.isdisjoint(words_of(self._names.text(f))) for f in others)
 
     def _is_registered(self, unit: Unit) -> bool:
         part = self.parts(unit.path).get(unit)
@@ -317,6 +334,21 @@ class Mentions:
         if _CALLED.fullmatch(unit.name) or self._names.mentioning(unit.name, project) is None:
             return False
         return not self._has_unknown_base(unit.owner, project, 6)
+
+    def _is_never_asked(self, unit: Unit, project: Path) -> bool:
+        """Whether a method has a name that many have, and none of the things that the project keeps objects of its class as is asked for it."""
+        if _CALLED.fullmatch(unit.name) or self._is_registered(unit) or self._names.may_be_installed(project):
+            return False
+        parts = self.parts(unit.path)
+        by_itself = any(u.cls == unit.cls and u != unit and unit.name in part.words for u, part in parts.items())
+        if (
+            by_itself
+            or self._has_unknown_base(unit.owner, project, 6)
+            or not (kept := self.kept_as(unit.path, unit.cls))
+        ):
+            return False
+        asked = re.compile(rf"\b(?:{'|'.join((*kept, unit.cls))})\.{unit.name}\b")
+        return not any(asked.search(self._names.text(f)) for f in self._names.listed(project) if not is_test_file(f))
 
     def _has_unknown_base(self, cls: Unit, project: Path, left: int) -> bool:
         """Whether a class is derived from one that isn't the project's and may call its methods."""

@@ -58,6 +58,7 @@ class Names:
         self._texts = texts
         # By project folder: its files, and the files in which each name stands that the project defines.
         self._files: dict[Path, dict[Path, None]] = {}
+        self._projects: dict[tuple[Path, bool], Path | None] = {}
         # Those whose texts were all looked through.
         self._searched: set[Path] = set()
         self._looked_for: dict[Path, dict[bytes, tuple[list[Path], list[Path]]]] = {}
@@ -81,6 +82,13 @@ class Names:
 
     def project_of(self, path: Path) -> Path | None:
         """The folder of the project that a file is a part of; None for loose files."""
+        # Files of a folder are alike, but for what makes a package of it.
+        key = path.parent, path.stem == "__init__"
+        if key not in self._projects:
+            self._projects[key] = self._find_project(path)
+        return self._projects[key]
+
+    def _find_project(self, path: Path) -> Path | None:
         root, package = self._roots.name_of(path)
         repository = next((f for f in path.parents[: MAX_ABOVE + 1] if self._is_repository(f)), None)
         if repository is not None and root in repository.parents:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from devlint.signatures.reading import calls
+from devlint.signatures.reading.function_calls import call_function
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import PLACE, Call, Frame
 from devlint.signatures.state.objects import class_of, place_of
@@ -38,7 +38,7 @@ def property_of(frame: Frame, owner: Value, method: FunctionModel) -> Value:
     if method.name == "device" or is_device_name(ast.Name(method.name)):
         place = place_of(frame, owner) if owner.kind in MODULES else Value(TENSOR, owner.place)
         return mapped(place, lambda p: Value(DEVICE, p.place, likely=True, step=p.step), frame.atoms)
-    return calls.call_function(call, method, bound=owner)
+    return call_function(call, method, bound=owner)
 
 
 def iterated(frame: Frame, value: Value) -> Value:
@@ -50,17 +50,17 @@ def iterated(frame: Frame, value: Value) -> Value:
     ast.copy_location(node.func, cls.node)
     method = cls.method("__iter__")
     if method is not None:
-        produced = calls.call_function(Call(frame, node), method, bound=value)
+        produced = call_function(Call(frame, node), method, bound=value)
         following = class_of(produced)
         if following is not None and produced.kind is OBJECT:
             step = following.method("__next__")
-            return calls.call_function(Call(frame, node), step, bound=produced) if step is not None else NOTHING
+            return call_function(Call(frame, node), step, bound=produced) if step is not None else NOTHING
         return containers.element(frame, produced)
     getter = cls.method("__getitem__")
     if getter is not None:
         call = Call(frame, node)
         call.given = [(node, Value(NUMBER))]
-        return calls.call_function(call, getter, bound=value)
+        return call_function(call, getter, bound=value)
     return NOTHING
 
 
@@ -73,7 +73,7 @@ def called_item(frame: Frame, node: ast.Subscript, base: Value, index: Value) ->
     made = ast.copy_location(ast.Call(node.value, [node.slice], []), node)
     call = Call(frame, made)
     call.given = [(node.slice, index)]
-    return calls.call_function(call, method, bound=base)
+    return call_function(call, method, bound=base)
 
 
 def entered(frame: Frame, value: Value) -> Value:

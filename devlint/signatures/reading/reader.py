@@ -15,14 +15,17 @@ from pathlib import Path
 from devlint.regexes import regex
 from devlint.signatures.reading import (  # noqa: F401 - some fill EXPRESSIONS
     batches,
+    bindings,
     calls,
     comparing,
     comprehensions,
     implicit,
     inputs,
+    loops,
     outcomes,
     statements,
     tests,
+    unknown_calls,
     uses,
 )
 from devlint.signatures.reading.annotations import Annotations
@@ -239,11 +242,11 @@ class Reader:
     # -- what other parts of the reading ask for -------------------------------------------------------------------
 
     evaluate = staticmethod(evaluate)
-    bind = staticmethod(statements.bind)
+    bind = staticmethod(bindings.bind)
     together = staticmethod(together)
     truth = staticmethod(tests.truth)
     call_value = staticmethod(calls.call_value)
-    unknown_call = staticmethod(calls.unknown_call)
+    unknown_call = staticmethod(unknown_calls.unknown_call)
     property_of = staticmethod(implicit.property_of)
     iterated = staticmethod(implicit.iterated)
     called_item = staticmethod(implicit.called_item)

@@ -48,7 +48,7 @@ def costs_nothing_new(read: ast.AST, hot: HotLoop | None, facts: Facts) -> bool:
     """Whether a wait is a guard, asks whether a run has got better, is for what each step prints anyway, or stands beside many steps of a model."""
     if _guards(facts.statement, facts) or _has_waited_inside(read) or _is_timed(facts.statement, facts):
         return True
-    if _is_asked_around(read, facts):
+    if _is_asked_around(read, facts) or _asks_before_picking(read, facts.statement):
         return True
     return is_said(read, facts) or (hot is not None and hot.node is not None and _is_long(read, hot.node))
 
@@ -92,6 +92,18 @@ def _is_asked_around(read: ast.AST, facts: Facts) -> bool:
     asked = ast.dump(read)
     tests = (p.test for p, _ in _branches(read, facts) if isinstance(p, (ast.If, ast.IfExp)))
     return any(isinstance(n, ast.expr) and ast.dump(n) == asked for test in tests for n in walk(test))
+
+
+def _asks_before_picking(read: ast.AST, statement: ast.AST) -> bool:
+    """`if mask.any(): loss += f(x[mask])`: whoever picks by a mask waits all the same."""
+    match read, statement:
+        case ast.Call(func=ast.Attribute(value=mask, attr="any" | "all")), ast.If(body=[first, *_]):
+            asked = access_path(mask)
+            return asked is not None and any(
+                isinstance(n, ast.Subscript) and access_path(n.slice) == asked and isinstance(n.ctx, ast.Load)
+                for n in walk(first)
+            )
+    return False
 
 
 def _has_waited_inside(read: ast.AST) -> bool:
