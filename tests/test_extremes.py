@@ -15,7 +15,7 @@ from devlint.placement.loops import Loops
 from devlint.rule import load_registry
 from devlint.screen import TORCH, Screen, lets_through
 from devlint.settings import Settings
-from devlint.signatures.reading import statements
+from devlint.signatures.reading import loops
 from devlint.source.trees import children, own_nodes, parents_in, walk
 
 HEAD = """\
@@ -217,17 +217,17 @@ def test_a_function_that_calls_itself_at_many_places_is_asked_once_how_often_it_
 
 
 def test_what_stands_in_many_loops_is_read_a_bounded_number_of_times(tmp_path, monkeypatch):
-    loops = [f"{'    ' * (n + 1)}for i{n} in {'(1, 2, 3)' if n < 4 else f'range(i{n - 1})'}:" for n in range(14)]
+    heads = [f"{'    ' * (n + 1)}for i{n} in {'(1, 2, 3)' if n < 4 else f'range(i{n - 1})'}:" for n in range(14)]
     file = tmp_path / "nest.py"
     file.write_text(
         "import torch\n\n\ndef nest(last):\n"
-        + "\n".join(loops)
+        + "\n".join(heads)
         + f"\n{'    ' * 15}last = last.cpu() if last.is_cuda else last.cuda()\n"
         f"{'    ' * 15}print(last + torch.ones(3))\n"
     )
     passes = []
-    bind = statements.bind
-    monkeypatch.setattr(statements, "bind", lambda frame, *given: passes.append(frame) or bind(frame, *given))
+    bind = loops.bind
+    monkeypatch.setattr(loops, "bind", lambda frame, *given: passes.append(frame) or bind(frame, *given))
     Linter(Settings(root=tmp_path), load_registry()).check(read_source(file, "nest.py"))
     # Each loop doubles the readings of those in it, or makes three of them: 80,000 otherwise.
     assert 14 <= len(passes) < 1000

@@ -347,7 +347,9 @@ class Mentions:
             or not (kept := self.kept_as(unit.path, unit.cls))
         ):
             return False
-        asked = re.compile(rf"\b(?:{'|'.join((*kept, unit.cls))})\.{unit.name}\b")
+        # The classes of the project that it is derived from may ask their own objects.
+        owners = {*kept, unit.cls, "self"} if parts[unit.owner].bases - _PLAIN_BASES else {*kept, unit.cls}
+        asked = re.compile(rf"\b(?:{'|'.join(sorted(owners))})\.{unit.name}\b")
         return not any(asked.search(self._names.text(f)) for f in self._names.listed(project) if not is_test_file(f))
 
     def _has_unknown_base(self, cls: Unit, project: Path, left: int) -> bool:
