@@ -37,6 +37,8 @@ class Loads:
         """Whether the modules of a folder may be loaded under names that are put together, of which it is a part."""
         if folder not in self._by_name:
             name = re.escape(folder.name)
+            # Looked for as plain text first: most files say none of these.
+            plain = tuple(f"{folder.name}{end}" for end in "./'\"")
             quoted = re.compile(rf"['\"]([\w./]*)\b{name}[./'\"]")
             # Who loads nothing himself may name a module, and elsewhere files of data.
             dotted = re.compile(rf"['\"]((?:\w+\.)*){name}(?:\.\w+)+['\"]|['\"]([\w./]*)\b{name}/[\w/]*\.py['\"]")
@@ -44,6 +46,7 @@ class Loads:
                 _leads_to(match[match.lastindex or 1], folder, file, project)
                 for file in self._loading(project)
                 for text in [self._names.text(file)]
+                if any(said in text for said in plain)
                 for match in (quoted if _loads(text) else dotted).finditer(text)
             )
         return self._by_name[folder]
