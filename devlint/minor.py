@@ -50,8 +50,6 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
         return "few act on it"
     if facts.model.never_runs(facts.statement):
         return "it never runs"
-    if missing := facts.model.missing_import:
-        return f"the file can't be run: the project has no `{missing}` any more"
     if project.is_broken(Path(facts.model.source.path)):
         return "the file can't be run: it imports what the project hasn't got"
     fails_elsewhere = rule.effect is not None and rule.effect.without_accelerator

@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 
 from devlint.placement.conditions import is_for_the_host
-from devlint.regexes import regex
 from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, assigned_in
 from devlint.source.names import is_unbound
 from devlint.source.project import Project
@@ -132,7 +131,7 @@ class FileText:
 
         What is imported under a name of its own is in no package. Or it imports a class that a package of the project hasn't got (any more).
         """
-        if self.missing_import:
+        if self._project.is_broken(Path(self.source.path)):
             return True
         folder = Path(self.source.path).parent
         beside = (
@@ -144,28 +143,6 @@ class FileText:
         )
         return any(isinstance(n, ast.ImportFrom) and n.level > 0 for module in beside for n in module.tree.body)
 
-    @cached_property
-    def missing_import(self) -> str:
-        """A class that the file imports, at its top, from a package of the project that hasn't got it (any more); "" where there is none.
-
-        `from train import Net` may mean the `train.py` beside the program, or another one: packages alone are asked. That of
-        `from .train import Net` stands beside it, or nowhere.
-        """
-        here = Path(self.source.path)
-        for statement in self.source.tree.body:
-            names = [a.name for a in statement.names] if isinstance(statement, ast.ImportFrom) else []
-            classes = [name for name in names if _CLASS.fullmatch(name)]
-            name = self.source.absolute(statement) if classes and isinstance(statement, ast.ImportFrom) else ""
-            if name and _is_beside(statement) and self._project.locate(name, here) is None:
-                return name
-            package = self._project.find(name, here) if name else None
-            if package is None or not package.is_package or package.star_imports or _BINDING.search(package.text):
-                continue
-            for cls in classes:
-                if cls not in package.bindings and self._project.find(f"{name}.{cls}", here) is None:
-                    return f"{name}.{cls}"
-        return ""
-
     def imports_from(self, pattern: re.Pattern[bytes], *, through_packages: bool = False) -> set[str]:
         """The names that the file imports from project modules whose text matches a pattern, directly or through a package."""
         path, project = Path(self.source.path), self._project
@@ -175,22 +152,6 @@ class FileText:
     def packages(self) -> frozenset[str]:
         """The packages that the file imports, by their first name."""
         return self.source.imported_packages
-
-
-# Other names may be of compiled modules, or of files that a build makes.
-_CLASS = regex(r"[A-Z][a-z]\w{0,60}")
-
-
-def _is_beside(statement: ast.stmt) -> bool:
-    """Whether an import is from a module beside the file, `from .name import A`, whose name a person gave: compiled and generated ones have others."""
-    match statement:
-        case ast.ImportFrom(level=1, module=str(name)):
-            return "." not in name and not name.startswith("_") and not name.endswith("_pb2")
-    return False
-
-
-# What may bind names of a module that its text doesn't.
-_BINDING = regex(r"__getattr__|\bglobals\(|\bexec\(|\bsys\.modules\b|\blocals\(\)|\bsetattr\(|\b__dict__\b")
 
 
 def called_as(scope: FunctionModel) -> str:

@@ -102,7 +102,7 @@ class Imports:
         return self._owned[project]
 
     def is_broken(self, path: Path) -> bool:
-        """Whether a file surely fails as it begins: it imports what its project hasn't got, or what lies beside a copy of it alone.
+        """Whether a file surely fails as it begins: it imports what its project, or its folder, hasn't got, or what lies beside a copy of it alone.
 
         Of the project is what its own folders around the file are called, and whatever is imported from beside. What a build makes,
         and what is looked for on paths of a program's own, may be there.
@@ -112,30 +112,35 @@ class Imports:
         return self._broken[path]
 
     def _lacks_something(self, path: Path) -> bool:
-        project = self._names.project_of(path)
-        if project is None or _OWN_PATHS.search(self._names.text(path)):
+        if _OWN_PATHS.search(self._names.text(path)):
             return False
         statements = import_pattern().finditer(self._roots.files.import_statements(path))
         on_top = [match for match in statements if match[0][0] not in " \t"]
-        return any(self._is_in_vain(match, path, project) for match in on_top) or self._is_stray(on_top, path, project)
+        return any(self._is_in_vain(match, path) for match in on_top) or self._is_stray(on_top, path)
 
-    def _is_stray(self, statements: Iterable[re.Match[str]], path: Path, project: Path) -> bool:
+    def _listed(self, path: Path) -> Iterable[Path]:
+        """The texts of a file's project; none for a loose file."""
+        project = self._names.project_of(path)
+        return self._names.listed(project) if project is not None else ()
+
+    def _around(self, path: Path) -> list[Path]:
+        return self._names.around(path) or [path.parent]
+
+    def _is_stray(self, statements: Iterable[re.Match[str]], path: Path) -> bool:
         """Whether modules that are out of a file's reach lie beside another file of its name: a copy was left without them.
 
         Or beside others that are called like several modules which it has from beside it: their folder was copied in part.
         """
         names = {(match["module"] or match["plain"]).split(".")[0] for match in statements} - {""}
-        around = self._names.around(path)
+        around, listed = self._around(path), self._listed(path)
         lost = [name for name in names - _LIBRARIES if not any(self._roots.has(folder, name) for folder in around)]
         beside = {f"{name}.py" for name in names if self._roots.files.is_file(path.parent / f"{name}.py")}
-        alike = Counter(
-            f.parent for f in self._names.listed(project) if lost and f.name in beside and f.parent != path.parent
-        )
-        twins = {f.parent for f in self._names.listed(project) if lost and f.name == path.name and f != path}
+        alike = Counter(f.parent for f in listed if lost and f.name in beside and f.parent != path.parent)
+        twins = {f.parent for f in listed if lost and f.name == path.name and f != path}
         twins |= {folder for folder, count in alike.items() if count >= _SEVERAL}
         return any(self._roots.has(twin, name) for twin in twins for name in lost)
 
-    def _is_in_vain(self, statement: re.Match[str], path: Path, project: Path) -> bool:
+    def _is_in_vain(self, statement: re.Match[str], path: Path) -> bool:
         module = statement["module"] or statement["plain"]
         names = [name for name in module.split(".") if name]
         level = len(module) - len(module.lstrip("."))
@@ -146,29 +151,30 @@ class Imports:
         else:
             if names[0] in sys.stdlib_module_names:
                 return False
-            bases = [b for b in self._names.around(path) if self._is_own(b / names[0], project)]
+            bases = [b for b in self._around(path) if self._is_own(b / names[0], path)]
             # From a package's own folder nothing is imported by a plain name, unless a module of it is run.
             if all(self._roots.files.is_file(b / "__init__.py") for b in bases):
                 return False
         places = [base.joinpath(*names) for base in bases]
         there = [p for p in places if self._roots.files.is_folder(p) or self._roots.files.is_file(f"{p}.py")]
         if places and not there:
-            if self._builds(project):
+            if self._builds(path):
                 return False
             # Elsewhere it may be on a path that somebody sets.
-            return bool(level) or not any(_ends_like(f, tuple(names)) for f in self._names.listed(project))
+            return bool(level) or not any(_ends_like(f, tuple(names)) for f in self._listed(path))
         asked = imported_names(statement["names"], original=True) if statement["names"] else set()
         return bool(there) and any(not any(self._may_have(p, name) for p in there) for name in asked - {"*"})
 
-    def _builds(self, project: Path) -> bool:
-        """Whether a project makes modules of code in other languages."""
-        if project not in self._built:
+    def _builds(self, path: Path) -> bool:
+        """Whether the project of a file makes modules of code in other languages."""
+        project = self._names.project_of(path)
+        if project is not None and project not in self._built:
             set_up = (f for f in self._names.listed(project) if f.name == "setup.py")
             self._built[project] = any(_EXTENSIONS.search(self._names.text(f)) for f in set_up)
-        return self._built[project]
+        return project is not None and self._built[project]
 
-    def _is_own(self, place: Path, project: Path) -> bool:
-        """Whether a module, or a folder that holds code, of the project is there, and no library's name is on it."""
+    def _is_own(self, place: Path, path: Path) -> bool:
+        """Whether a module, or a folder that holds code, of a file's project is there, and no library's name is on it."""
         files = self._roots.files
         if place.name in _LIBRARIES:
             return False
@@ -178,7 +184,7 @@ class Imports:
             return False
         if files.is_file(place / "__init__.py"):
             return True
-        return any(f.suffix == ".py" and f.parent == place for f in self._names.listed(project))
+        return any(f.suffix == ".py" and f.parent == place for f in self._listed(path))
 
     def _may_have(self, module: Path, name: str) -> bool:
         """Whether a name may be had from a module, or from a package: by its text, or as a module of it."""
