@@ -170,6 +170,11 @@ class ColdCode:
         match test:
             case ast.BoolOp(op=ast.Or(), values=values):
                 return any(self._is_usual(v) for v in values)
+            case ast.BoolOp(op=ast.And(), values=values):
+                # But at the end, and the first time.
+                return any(self._is_since_last(v, ast.Lt, ast.LtE) for v in values)
+            case ast.Compare() if self._is_since_last(test, ast.Lt, ast.LtE):
+                return True
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 return self.is_step_guard(operand)
             case ast.BinOp():
@@ -177,6 +182,18 @@ class ColdCode:
             case ast.Compare(left=left, ops=[ast.NotEq()], comparators=[right]):
                 return _counts(test) or _is_position(left, right) or _is_position(right, left)
         return _is_warm(test)
+
+    def _is_since_last(self, test: ast.expr, *ops: type[ast.cmpop]) -> bool:
+        """`step < last + every`, `step - last >= every`, of what is set to it now and then: `last = step`."""
+        match test:
+            case ast.Compare(left=now, ops=[op], comparators=[ast.BinOp(left=last, op=ast.Add())]):
+                pass
+            case ast.Compare(left=ast.BinOp(left=now, op=ast.Sub(), right=last), ops=[op]):
+                pass
+            case _:
+                return False
+        given = self._model.assigned_values(last) if isinstance(last, ast.Name) and isinstance(op, ops) else ()
+        return any(ast.dump(value) == ast.dump(now) for value in given)
 
     def _is_stepped_beside(self, guard: ast.If) -> bool:
         """Whether each pass of the loop around a guard changes weights all the same: a generator's turn comes every few of the critic's."""
@@ -223,6 +240,8 @@ class ColdCode:
             case ast.Compare(ops=[ast.IsNot() | ast.NotIn()]):
                 return False
             case ast.Compare() if _counts(test) or _is_abnormal(test) or self._looks_at_clock(test):
+                return True
+            case ast.Compare() if self._is_since_last(test, ast.Gt, ast.GtE):
                 return True
             case ast.Compare(left=left, ops=[ast.In()]):
                 # `step in self.log_steps`, `check_idx in (1, 2, 4)`.

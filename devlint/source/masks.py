@@ -10,6 +10,8 @@ from devlint.regexes import regex
 
 # Indices of such names are masks, where they are tensors.
 _NAME = regex(r"\w{0,60}masks?|(?:.{0,60}_)?(?:valid|finite|is_nan)")
+# Methods that give the same truth values in another shape.
+_SHAPING = frozenset({"view", "reshape", "flatten", "squeeze", "unsqueeze", "bool", "detach", "contiguous"})
 # Looks at a name's assignments this far back.
 _FARTHEST = 3
 
@@ -31,6 +33,8 @@ def is_mask(node: ast.expr, assigned: Callable[[ast.Name], Sequence[ast.expr]], 
             return ast.unparse(dtype) in ("torch.bool", "bool")
         case ast.Call(func=ast.Attribute(attr="cat" | "stack" | "concat"), args=[first, *_]):
             return is_so(first)
+        case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in _SHAPING:
+            return is_so(inner)
         case ast.Call(func=ast.Attribute(attr=name)):
             return name in MASK_FUNCTIONS
         case ast.Subscript(value=inner):

@@ -31,6 +31,10 @@ _CODE = regex(r"```.{0,20000}?```|`[^`\n]{1,300}`", re.DOTALL)
 _USED = regex(r"\w+(?=\s?[(.])|(?<=[.`])\w+|(?<=import )[\w, ]+")
 # An option, which may be called like what it is for.
 _OPTION = regex(r"['\"]--?\w[\w-]{0,80}['\"]")
+# What documents something may speak of others, and uses none.
+_DOCSTRING = regex(
+    r"(?<![^\n])([ \t]{0,80}+)[rRuU]?(?:\"{3}(?:[^\"]|\"(?!\"\")){0,40000}+\"{3}|'{3}(?:[^']|'(?!'')){0,40000}+'{3})"
+)
 # What it is for, said in words.
 _HELP = regex(r"\bhelp[ \t]*=[ \t]*(?:'[^'\n]{0,400}'|\"[^\"\n]{0,400}\")")
 # Decorators that hand on what they are given, and tell nobody of it.
@@ -301,11 +305,22 @@ class Mentions:
             return (
                 None
                 if found is None
-                else [f for f in found if f == unit.path or not self._imports.has_from_library(f, unit, project)]
+                else [f for f in found if f == unit.path or not self._means_other(f, unit, project)]
             )
         # Of several that are called so, it is the one that is imported.
         found = self._names.mentioning(unit.called, project, MAX_KEPT)
         return None if found is None else [f for f in found if f == unit.path or self._may_mean(f, unit)]
+
+    def _means_other(self, path: Path, unit: Unit, project: Path) -> bool:
+        """Whether what has the name of a unit in a file is imported there by it: from a library, or as another one of the unit's file."""
+        if self._imports.has_from_library(path, unit, project):
+            return True
+        renamed = re.compile(rf"\bas[ \t]+{re.escape(unit.called)}\b")
+        return (
+            path.suffix == ".py"
+            and self._imports.takes_others(path, unit)
+            and renamed.search(self._names.text(path)) is not None
+        )
 
     def _may_mean(self, path: Path, unit: Unit) -> bool:
         """Whether a name in a file may be that of a unit of another one: it is imported, or quoted."""
@@ -424,6 +439,7 @@ class Mentions:
         if path.suffix != ".py":
             return {Unit(path, "", ""): Part(words_of(text))}
         is_package = path.stem == "__init__"
+        text = _DOCSTRING.sub(r'\1""', text) if '"""' in text or "'''" in text else text
         text = _HELP.sub("", text) if "help" in text else text
         text = _OPTION.sub("", text) if "-" in text else text
         return dict(split(path, text if is_package else import_pattern().sub(_renaming, text)))

@@ -23,6 +23,9 @@ def expects_missing(found: ast.expr, attribute: str, facts: Facts) -> bool:
                     return True
             case ast.If(test=test) | ast.IfExp(test=test) if child is not test and _asks(test, attribute):
                 return True
+            case ast.If(test=test, body=body) if child in body and _asks_of(test, found):
+                # What has that is no wrapper, which would have said no.
+                return True
             case ast.BoolOp(values=values) if any(v is not child and _asks(v, attribute) for v in values):
                 return True
         child = parent
@@ -88,6 +91,18 @@ def _asks(test: ast.expr, attribute: str) -> bool:
         and n.args[1].value == attribute
         for n in ast.walk(test)
     )
+
+
+def _asks_of(test: ast.expr, found: ast.expr) -> bool:
+    """`if getattr(x, "own", False):`, `if hasattr(x, "own"):`, of what an attribute is read from."""
+    match test:
+        case ast.Call(func=ast.Name(id="getattr"), args=[owner, _, ast.Constant(value=False | None)]):
+            pass
+        case ast.Call(func=ast.Name(id="hasattr"), args=[owner, ast.Constant()]):
+            pass
+        case _:
+            return False
+    return isinstance(found, ast.Attribute) and ast.unparse(found.value).startswith(ast.unparse(owner))
 
 
 def asks_for_main(test: ast.expr) -> bool:

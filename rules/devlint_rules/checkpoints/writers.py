@@ -44,11 +44,11 @@ def is_written_from_host(call: ast.Call, file: ast.expr, texts: list[str], facts
         found += (w for w in writes_in(model) if reading.may_be_from(w))
     found = found or [w for w in _of_class(call, own, facts) if reading.may_be_unnamed(w)]
     if found:
-        return all(_is_on_host(w.value, w) or _is_of_numbers(w) for w in found)
+        return all(_is_from_host(w) or _is_of_numbers(w) for w in found)
     if isinstance(file, ast.Name) and not texts:
         # Whatever a caller gives to a file of code that saves too: it is what is saved there, mostly.
         found = [w for w in own if reading.may_be_unnamed(w)]
-    if found and all(_is_on_host(w.value, w) for w in found):
+    if found and all(map(_is_from_host, found)):
         return True
     return not named and _writes_from_host_alone(own, facts)
 
@@ -78,10 +78,27 @@ def _is_saved_from_host(named: set[str], own: list[Write], facts: Facts) -> bool
 
 def _copies_before_saving(model: PlacementModel, written: list[Write]) -> bool:
     is_copying = bool(written) and _COPYING.search(model.source.without_comments) is not None
-    return is_copying and all(_is_on_host(w.value, w) for w in written)
+    return is_copying and all(map(_is_from_host, written))
 
 
 _COPYING = regex(r"\.cpu\(\)|\b(?:\w{1,40}_)?to_cpu\(")
+
+
+def _is_from_host(write: Write, *, read: bool = False) -> bool:
+    """Whether all that is written is on the host for sure, or a function that is there to save speaks of the host."""
+    return _is_on_host(write.value, write, read=read) or _is_brought_to_host(write)
+
+
+def _is_brought_to_host(write: Write) -> bool:
+    """`def save(self, path): self.set_device("cpu"); torch.save(self, path)`"""
+    scope = write.model.enclosing_scope(write.call)
+    if not isinstance(scope, ast.FunctionDef) or _SAVES.search(scope.name) is None:
+        return False
+    return _TO_HOST_WORDS.search(ast.unparse(scope)) is not None
+
+
+_SAVES = regex(r"(?i)sav|checkpoint|ckpt|dump|export|snapshot")
+_TO_HOST_WORDS = regex(r"\.cpu\(\)|to_cpu\(|(?:device\(|device=|\.to\()'cpu'")
 
 
 def _writes_from_host_alone(own: list[Write], facts: Facts) -> bool:
@@ -92,7 +109,7 @@ def _writes_from_host_alone(own: list[Write], facts: Facts) -> bool:
     if facts.model.texts_match(_FRAMEWORKS) or not facts.model.texts_match(SAVING):
         return False
     written = [*own, *(w for model in facts.model.files_matching(SAVING) for w in writes_in(model))]
-    return any(_is_on_host(w.value, w) for w in written) and all(_is_on_host(w.value, w, read=True) for w in written)
+    return any(map(_is_from_host, written)) and all(_is_from_host(w, read=True) for w in written)
 
 
 def _by_default(file: ast.expr, facts: Facts) -> Iterator[str]:
@@ -322,6 +339,8 @@ def _is_on_host(value: ast.expr, write: Write, depth: int = 0, *, read: bool = F
             return True
         case ast.Attribute() if _is_moved_to_host(value, write) or _is_counter(value, write):
             return True
+        case ast.Attribute(value=ast.Name(id="self")) if (added := _collected(value, write)) is not None:
+            return all(map(is_so, added))
         case ast.Name():
             return value.id in _SETTINGS or _is_moved_to_host(value, write) or _is_made_on_host(value, write, is_so)
     return _is_known_on_host(write.model.value(value))
@@ -416,6 +435,29 @@ def _is_counter(value: ast.Attribute, write: Write) -> bool:
             case ast.AugAssign(target=ast.Attribute(attr=attr), value=ast.Constant()) if attr == value.attr:
                 counted = True
     return counted and any(isinstance(v, ast.Constant) and isinstance(v.value, (int, float)) for v in stored)
+
+
+def _collected(value: ast.Attribute, write: Write) -> list[ast.expr] | None:
+    """What the class that writes appends to a list of its own; None where it does anything else with it than that."""
+    cls = write.model.source.class_of(write.call)
+    parts: list[ast.expr] = []
+    is_list = False
+    for node in ast.walk(cls) if cls is not None else ():
+        match node:
+            case ast.Assign(targets=[ast.Attribute(attr=attr)], value=given) if attr == value.attr:
+                if not isinstance(given, ast.List) and not (
+                    isinstance(given, ast.Call) and last_name(given.func) == "load"
+                ):
+                    return None
+                is_list = is_list or isinstance(given, ast.List)
+                parts += given.elts if isinstance(given, ast.List) else []
+            case ast.Call(func=ast.Attribute(value=ast.Attribute(attr=attr), attr=adding), args=args) if (
+                attr == value.attr
+            ):
+                if adding != "append":
+                    return None
+                parts += args
+    return parts if is_list and parts else None
 
 
 def _is_kept(call: ast.Call, write: Write) -> bool:

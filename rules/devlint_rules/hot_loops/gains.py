@@ -181,12 +181,21 @@ def is_said(read: ast.AST, facts: Facts) -> bool:
     within = next((n for n in shown if any(part is read for part in walk(n))), None)
     if within is not None and last_name(within.func) not in _PRINTING:
         return True
+    tensor = tensor_read(read)
+    if tensor is not None and any(_becomes_text(tensor, n) for n in shown):
+        return True
     shown = [n for n in shown if n is not within]
     prints = (n for n in shown if last_name(n.func) in _PRINTING)
     if any(isinstance(part, ast.expr) and ast.dump(part) == asked for n in prints for part in walk(n)):
         return True
     kept = _kept_under(read, facts)
     return any(isinstance(part, ast.expr) and access_path(part) in kept for n in shown for part in walk(n))
+
+
+def _becomes_text(tensor: ast.expr, shown: ast.AST) -> bool:
+    """`bar.set_description(f"{loss:.4f}")`"""
+    asked = ast.dump(tensor)
+    return any(isinstance(n, ast.FormattedValue) and ast.dump(n.value) == asked for n in walk(shown))
 
 
 def _shown_each_step(read: ast.AST, facts: Facts) -> Iterator[ast.Call]:
