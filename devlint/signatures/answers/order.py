@@ -96,9 +96,7 @@ _LEAVING = (ast.Return, ast.Continue, ast.Break, ast.Raise)
 def leads_to_wait(source: SourceModule, node: ast.AST, lasting: Collection[int]) -> bool:
     """Whether a wait comes right before one that stays (`lasting`, by its id): without it, the host waits there as long."""
     statement = source.statement_of(node)
-    # What `if mask.any():` is asked for comes after it.
-    later_ones = statement.body if isinstance(statement, ast.If) else (statement, *source.after(statement))
-    for later in later_ones:
+    for later in (statement, *source.after(statement)):
         if hasattr(later, "body"):
             return False
         inner = list(ast.walk(later))
