@@ -58,7 +58,8 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
     source = facts.model.source
     if is_generated(source):
         return "the file is generated, and what it is made of is to be mended"
-    if (rule.severity == "warning" and (is_of_others(source.path) or is_said_to_be_copied(source))) or (
+    from_elsewhere = is_of_others(source.path) or is_said_to_be_copied(source)
+    if ((rule.severity == "warning" or is_mixing) and from_elsewhere) or (
         (costs or is_mixing) and project.is_copied_in(Path(source.path))
     ):
         return "somebody else keeps this code"
