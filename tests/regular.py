@@ -89,6 +89,9 @@ class _Builder:
             return self.anchored(given, ends)
         if what is c.ASSERT or what is c.ASSERT_NOT:
             return self.looked(what, given, ends)
+        if what is c.GROUPREF:
+            # What a group has read is read again in one way; it may be nothing.
+            return ends
         raise NotImplementedError(what)
 
     def charset(self, what: Any, given: Any) -> frozenset[int]:

@@ -20,6 +20,12 @@ from devlint.rule import load_registry
 # Modes in which a search doesn't begin anew at each character.
 ANCHORED = {"match", "fullmatch"}
 
+# Methods that look for an expression, given as a text, in the files of a project; and those of `re` that are told one by its name.
+SEARCHING = {
+    *("texts_match", "papers_match", "project_uses", "files_matching", "matching", "uses", "uses_itself", "file_with", "never_says"),
+    *("package_says", "search", "match", "fullmatch", "findall", "finditer"),
+}  # fmt: skip
+
 # What the form tells of these isn't so.
 SOUND = {
     "devlint.commands.where:_split_place": "reads an argument of the command line",
@@ -72,6 +78,11 @@ def everything() -> Iterator[tuple[str, str, int, bool]]:
                     func=ast.Attribute(value=ast.Name(id="re"), attr=how), args=[ast.Constant(value=str() as text), *_]
                 ) if how != "compile":
                     yield f"{module.__name__}:{node.lineno}", text, 0, how not in ANCHORED
+                case ast.Call(func=ast.Attribute(attr=how), args=[asked, *_]) if how in SEARCHING:
+                    found = getattr(module, asked.id, None) if isinstance(asked, ast.Name) else None
+                    text = asked.value if isinstance(asked, ast.Constant) else found
+                    if isinstance(text, str):
+                        yield f"{module.__name__}:{node.lineno}", text, 0, how not in ANCHORED
     for rule in load_registry().rules():
         for field, texts in (("trigger", [rule.trigger]), ("needs", rule.needs), ("alias", [rule.alias])):
             for text in texts:

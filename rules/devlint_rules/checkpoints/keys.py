@@ -11,7 +11,7 @@ STRIPPING = (
     r"""['"]module['"]\s*(?:in\b|[!=]=)|[!=]=\s*['"]module['"]|\.\w+\(\s*['"]module['"]\s*[,)]"""
 )
 # A file that wraps models and loads into models.
-WRAPS_AND_LOADS = r"(?s)DataParallel\s*\(.*load_state_dict|load_state_dict.*DataParallel\s*\("
+WRAPS_AND_LOADS = r"(?s)\A(?=.*DataParallel\s{0,3}\()(?=.*load_state_dict)"
 
 
 def state_of(value: Value) -> tuple[Value, bool] | None:

@@ -106,7 +106,7 @@ _WRAPPING = regex(r"\bDataParallel\(")
 # `if use_cuda:` and in its block `model = nn.DataParallel(model)`; how many accelerators there are is another question.
 _WRAPPED = (
     r"(?m)^([ \t]*)if (?:torch\.cuda\.device_count\(\) ?(?:>= ?1|> ?0)"
-    r"|(?![^\n]*(?:count|[<>]|num_|n_gpu|ngpu|len\())[^\n]*(?:cuda|gpu|device)[^\n]*):[ \t]*\n"
-    r"(?:\1[ \t]+[^\n]*\n){0,6}?\1[ \t]+(?P<name>[\w.]+) ?= ?(?:torch\.)?(?:nn\.)?DataParallel\("
+    r"|(?![^\n]{0,200}(?:count|[<>]|num_|n_gpu|ngpu|len\())[^\n]{0,99}(?:cuda|gpu|device)[^\n]{0,99}):[ \t]*\n"
+    r"(?:\1[ \t][^\n]{0,400}\n){0,6}?\1[ \t]+(?P<name>[\w.]+) ?= ?(?:torch\.)?(?:nn\.)?DataParallel\("
 )
 _UNWRAPPED = r"['\"]module\.|\.module\.(?:load_)?state_dict|(?:get|has)attr\([^()\n]*['\"]module|\[7:\]|\.module if |['\"]module['\"] in"

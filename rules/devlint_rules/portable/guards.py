@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 # Tests that hold on CUDA alone; that it is available isn't one: the code below is often meant for any accelerator.
 _FOR_CUDA = (
-    r"==\s*\(?['\"]cuda|['\"]cuda\b[^'\"]*['\"]\s*==|\bin\s+[\[({]\s*['\"]cuda['\"]\s*,?\s*[\])}]|startswith\(['\"]cuda"
-    r"|['\"]cuda['\"]\s+in\b|isinstance\([^()]*,\s*torch\.cuda\.\w+Tensor"
+    r"==\s{0,3}\(?['\"]cuda|['\"]cuda\b[^'\"]{0,40}['\"]\s{0,3}==|\bin\s+[\[({]\s{0,3}['\"]cuda['\"]\s{0,3},?\s{0,3}[\])}]|startswith\(['\"]cuda"
+    r"|['\"]cuda['\"]\s+in\b|isinstance\([^()]{0,80},\s{0,3}torch\.cuda\.\w+Tensor"
     r"|version\.cuda|\.is_cuda\b|\bis_cuda(?:_alike|_platform)?\(|get_device_capability|\bis_nvidia|['\"][nm]ccl['\"]|\bsm_?\d\d"
 )
 _NOT_FOR_CUDA = regex(r"!=\s*['\"]cuda")

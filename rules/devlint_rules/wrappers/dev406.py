@@ -128,7 +128,7 @@ def _is_given_one(model: Value, found: ast.Attribute, facts: Facts) -> bool:
     named = model.name in ("torch.nn.Sequential", "torch.nn.ModuleDict") and re.search(
         r"\bmodule=|['\"]module['\"]", facts.text.text
     )
-    return bool(named) or facts.model.texts_match(r"\.module\s*=(?!=)|(?:setattr|_module)\([^\n]*['\"]module['\"]")
+    return bool(named) or facts.model.texts_match(r"\.module\s*=(?!=)|(?:setattr|_module)\([^\n]{0,80}['\"]module['\"]")
 
 
 # What a condition speaks of when it may stand for "the model is wrapped".
