@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,6 +49,20 @@ def is_of_checkpoint(call: ast.Call, facts: Facts) -> bool:
         or any(_is_computed_with(n, names) for n in own_nodes(facts.model.enclosing_scope(call)))
         or _is_moved(call, facts)
     )
+
+
+def speaks_of_model(call: ast.Call, facts: Facts) -> bool:
+    """Whether a load, what comes right after it, or the function that it stands in, speaks of a model or its state: else it is of data, mostly."""
+    statement = facts.model.source.statement_of(call)
+    scope = facts.model.enclosing_scope(call)
+    near = [statement, *islice(facts.model.source.after(statement), _NEAR)]
+    name = scope.name if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)) else ""
+    texts = (name, *map(ast.unparse, near))
+    return _is_moved(call, facts) or any(_OF_MODELS.search(text) is not None for text in texts)
+
+
+# So many statements behind a load say what it is of.
+_NEAR = 3
 
 
 def asks_for_numbers(call: ast.Call, facts: Facts) -> bool:
@@ -155,10 +170,12 @@ def _is_given_as_array(call: ast.Call, scope: ast.AST, facts: Facts) -> bool:
 _ARRAY = regex(r"(?:np|numpy)\.(?:ndarray|typing\.NDArray|ndarray\[.*\])|(?:npt\.)?NDArray(?:\[.*\])?")
 
 
-_OF_CHECKPOINTS = regex(
+_MODELS = (
     r"(?i)state|model|net|optim|encoder|decoder|weight|epoch|check_?point|ckpt|pretrain|resum|snapshot|restor|param|backbone|module"
-    r"|polic|actor|critic|agent|teacher|student|lora|adapter|classif|generat|discrim|learner|\.pth"
+    r"|polic|actor|critic|agent|teacher|student|lora|adapter|classif|generat|discrim|learner"
 )
+_OF_CHECKPOINTS = regex(rf"{_MODELS}|\.pth")
+_OF_MODELS = regex(rf"{_MODELS}|\.(?:eval|cpu)\(")
 
 
 _DATA_NAME = regex(

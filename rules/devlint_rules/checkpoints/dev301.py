@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from devlint.facts import calls_in, is_test, last_name, own_nodes
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
-from devlint_rules.checkpoints.contents import asks_for_numbers, is_of_checkpoint, is_of_data
+from devlint_rules.checkpoints.contents import asks_for_numbers, is_of_checkpoint, is_of_data, speaks_of_model
 from devlint_rules.checkpoints.hopeless import (
     brings_scripts,
     is_of_pattern,
@@ -154,6 +154,7 @@ class LoadWithoutMapLocation(Rule):
         if not straight and is_of_data(found, facts):
             return
         is_told = straight or first > 0 or (is_of_checkpoint(found, facts) and not asks_for_numbers(found, facts))
+        is_told = is_told and (straight or speaks_of_model(found, facts))
         bound = facts.model.is_bound_before("device", found)
         is_whole = not straight and not first and is_whole_model(found, facts)
         is_out_of_reach = is_whole and brings_scripts(facts)
