@@ -116,10 +116,6 @@ def stalls_of(model: Waiting) -> list[HotStall]:
         return []
     hot = model.hot_code()
     beside = _Beside(model.source, waiting, guards.is_rare)
-    # What was handed to functions and is waited for: whoever brings it to the host once mends the rest.
-    handed: set[str] = set()
-    # What a function has read of what it has under a name of its own, and by which choices each comes there.
-    read: dict[tuple[FunctionModel, str], list[frozenset[tuple[int, str]]]] = {}
     told: list[HotStall] = []
     for stall in waiting:
         if stall.sense == RACE:
@@ -127,42 +123,45 @@ def stalls_of(model: Waiting) -> list[HotStall]:
         elif _makes_room(model, stall):
             continue
         elif (role := hot.of(stall.function)) is not None:
-            if stall.supposed and not _speaks_of_devices(model, role.root):
-                continue
-            if stall.sense == MADE and is_compiled(stall.function):
-                # What is traced makes a constant of it.
-                continue
-            if guards.is_cold(stall.node):
-                continue
-            if role.once and not is_in_loop(model.source, stall.node):
-                continue
-            if _is_given_on_host(stall, role) or _brings_request(stall) or is_made_for_data(model, stall.function):
-                continue
-            if not is_handed_out(model, stall, role):
-                minor = is_minor(model.project_reader, stall, role, model.project_gives)
-                minor = minor or beside.covers(stall)
-                if not minor and (name := _handed(stall)):
-                    minor = name in handed
-                    handed.add(name)
-                if name := count_read(stall):
-                    chosen = _choices_to(model.source, stall.node)
-                    reads = read.setdefault((stall.function, name), [])
-                    minor = minor or any(before <= chosen for before in reads)
-                    reads.append(chosen)
-                minor = minor or _judges_data(model, stall) or lacks_sign(stall, by_role=True, calls=bool(role.calls))
-                way = tuple(_way(role))
-                often, loops = _often(model, stall, role), 1 + _loops(model, stall)
-                told.append(_told(stall, often, way, loops, minor=minor, by_role=True))
+            told += _told_by_role(model, stall, role, guards, beside)
         elif (loop := model.hot_loop(stall.node)) is not None:
-            if is_of_tool(model.source.path) or model.is_dead(stall.node):
-                continue
-            if is_left_on_host(model, stall, loop) or ends_answer(model, stall):
-                continue
-            minor = loop.is_minor or is_aside(model.source.path) or is_known(stall)
-            minor = minor or beside.covers(stall) or lacks_sign(stall, by_role=False, calls=bool(loop.path))
-            way = (_loop(loop), *loop.path)
-            told.append(_told(stall, "at each step", way, model.loops_to(stall.node), minor=minor))
+            told += _told_in_loop(model, stall, loop, beside)
     return _once_each(_at_one_go(told))
+
+
+def _told_by_role(model: Waiting, stall: Stall, role: Hot, guards: Guards, beside: _Beside) -> Iterator[HotStall]:
+    """A stall in a function that is hot by itself, unless it is known not to wait, or hardly ever runs."""
+    if (
+        (stall.supposed and not _speaks_of_devices(model, role.root))
+        # What is traced makes a constant of it.
+        or (stall.sense == MADE and is_compiled(stall.function))
+        or guards.is_cold(stall.node)
+        or (role.once and not is_in_loop(model.source, stall.node))
+        or _is_given_on_host(stall, role)
+        or _brings_request(stall)
+        or is_made_for_data(model, stall.function)
+        or is_handed_out(model, stall, role)
+    ):
+        return
+    minor = is_minor(model.project_reader, stall, role, model.project_gives) or beside.covers(stall)
+    minor = beside.repeats(stall, minor=minor)
+    minor = minor or _judges_data(model, stall) or lacks_sign(stall, by_role=True, calls=bool(role.calls))
+    often, loops = _often(model, stall, role), 1 + _loops(model, stall)
+    yield _told(stall, often, tuple(_way(role)), loops, minor=minor, by_role=True)
+
+
+def _told_in_loop(model: Waiting, stall: Stall, loop: HotLoop, beside: _Beside) -> Iterator[HotStall]:
+    """A stall in a loop that trains or evaluates."""
+    if (
+        is_of_tool(model.source.path)
+        or model.is_dead(stall.node)
+        or is_left_on_host(model, stall, loop)
+        or ends_answer(model, stall)
+    ):
+        return
+    minor = loop.is_minor or is_aside(model.source.path) or is_known(stall) or beside.covers(stall)
+    minor = minor or lacks_sign(stall, by_role=False, calls=bool(loop.path))
+    yield _told(stall, "at each step", (_loop(loop), *loop.path), model.loops_to(stall.node), minor=minor)
 
 
 class _Beside:
@@ -181,6 +180,10 @@ class _Beside:
         self._names = {s.function.name for s in waiting if s.sense not in (RACE, STAGED)}
         # Those that stay: sizes that only the values tell.
         self._lasting = {id(s.node) for s in waiting if s.sense == SIZE and not has_cheaper_form(s)}
+        # What was handed to functions and is waited for: whoever brings it to the host once mends the rest.
+        self._handed: set[str] = set()
+        # What a function has read of what it has under a name of its own, and by which choices each comes there.
+        self._read: dict[tuple[FunctionModel, str], list[frozenset[tuple[int, str]]]] = {}
 
     def covers(self, stall: Stall) -> bool:
         """Whether a wait is one of those."""
@@ -191,6 +194,18 @@ class _Beside:
             or leads_to_wait(self._source, node, self._lasting)
             or counts_after_matching(self._source, node)
         )
+
+    def repeats(self, stall: Stall, *, minor: bool) -> bool:
+        """Whether a wait is `minor`, or an earlier one was for the same thing: asked of each, in their order."""
+        if not minor and (name := _handed(stall)):
+            minor = name in self._handed
+            self._handed.add(name)
+        if name := count_read(stall):
+            chosen = _choices_to(self._source, stall.node)
+            reads = self._read.setdefault((stall.function, name), [])
+            minor = minor or any(before <= chosen for before in reads)
+            reads.append(chosen)
+        return minor
 
 
 def _once_each(found: list[HotStall]) -> list[HotStall]:
