@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from devlint.signatures.state import containers
+from devlint.signatures.state import containers, stores
 from devlint.signatures.state.frame import CONTENTS, Call
 from devlint.signatures.values.values import (
     A_NUMBER,
@@ -19,10 +19,10 @@ from devlint.signatures.values.values import (
 def list_method(call: Call, owner: Value, name: str) -> Value:
     frame = call.frame
     if name in ("append", "add", "insert", "appendleft"):
-        containers.added(frame, owner, call.positional_values[-1:])
+        stores.added(frame, owner, call.positional_values[-1:])
         return NONE
     if name in ("extend", "update"):
-        containers.added(frame, owner, call.positional_values[:1], spread=True)
+        stores.added(frame, owner, call.positional_values[:1], spread=True)
         return NONE
     if name in ("pop", "popleft"):
         contents = containers.contents_of(frame, owner)

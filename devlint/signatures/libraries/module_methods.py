@@ -7,7 +7,7 @@ import ast
 from devlint.knowledge.metrics import is_metric
 from devlint.signatures.libraries import metrics
 from devlint.signatures.libraries.moves import receiver_of, target_of
-from devlint.signatures.state import containers
+from devlint.signatures.state import containers, stores
 from devlint.signatures.state.frame import PLACE, Call
 from devlint.signatures.state.objects import (
     MIXED,
@@ -101,7 +101,7 @@ def module_method(call: Call, owner: Value, name: str) -> Value:
             frame.put(owner, f".{under}", given)
         return NONE
     if name in ("append", "extend", "insert"):
-        containers.added(frame, owner, call.positional_values[-1:], spread=name == "extend")
+        stores.added(frame, owner, call.positional_values[-1:], spread=name == "extend")
         return owner
     if name in ("values", "items"):
         each = containers.element(frame, owner)

@@ -8,7 +8,7 @@ from typing import Any
 
 from devlint.signatures.libraries import waits
 from devlint.signatures.reading.expressions import evaluate, operate
-from devlint.signatures.state import containers, objects
+from devlint.signatures.state import containers, objects, stores
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.values.values import (
     IMPORTED,
@@ -38,7 +38,7 @@ def bind(frame: Frame, target: ast.expr, value: Value) -> None:
         case ast.Subscript(value=owner, slice=index):
             held = evaluate(frame, owner)
             waits.stored(frame, target, held, value)
-            containers.store_item(frame, target, held, index, value)
+            stores.store_item(frame, target, held, index, value)
         case ast.Tuple(elts=elts) | ast.List(elts=elts):
             for element, part in zip(elts, containers.unpacked(frame, value, elts), strict=True):
                 bind(frame, element.value if isinstance(element, ast.Starred) else element, part)

@@ -9,7 +9,7 @@ from typing import Any
 from devlint.signatures.libraries import waits
 from devlint.signatures.libraries.devices import numbered_device
 from devlint.signatures.libraries.factories import MADE_OF_DATA
-from devlint.signatures.state import containers
+from devlint.signatures.state import containers, stores
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.state.objects import attribute
 from devlint.signatures.values.values import (
@@ -186,7 +186,7 @@ def operate(
     """An operator between two values."""
     if in_place and left.kind in MODULES:
         # `self.layers += [layer]`
-        containers.added(frame, left, [right], spread=True)
+        stores.added(frame, left, [right], spread=True)
         return left
     if isinstance(op, ast.Mod) and left.kind is CONSTANT and isinstance(left.data, str):
         return numbered_device(left.data) or Value(NUMBER)
@@ -223,7 +223,7 @@ def _joined_sequences(
     frame: Frame, node: ast.expr | ast.AugAssign, left: Value, right: Value, *, in_place: bool
 ) -> Value:
     if in_place and left.kind is LIST:
-        containers.added(frame, left, [right], spread=True)
+        stores.added(frame, left, [right], spread=True)
         return left
     parts = [containers.contents_of(frame, side) for side in (left, right)]
     kind = left.kind if left.kind in (LIST, TUPLE) else right.kind

@@ -1,11 +1,11 @@
-"""Lists, tuples, dicts and batches: what they hold, what loops take from them, and what is stored into them."""
+"""Lists, tuples, dicts and batches: what they hold, and what loops take from them."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
 
-from devlint.signatures.state.frame import ANYTHING, CONTENTS, STORED, Frame, Stored
+from devlint.signatures.state.frame import CONTENTS, STORED, Frame
 from devlint.signatures.state.objects import extended, is_moved_batch, is_moved_item, place_of
 from devlint.signatures.values.conditions import TRUE
 from devlint.signatures.values.values import (
@@ -154,9 +154,18 @@ def item(frame: Frame, value: Value, index: Value, node: ast.expr) -> Value:
             return mapped(
                 place_of(frame, value), lambda p: extended(value, "[]").but(kind=MODULE, place=p.place), frame.atoms
             )
-        return extended(value.but(kind=UNKNOWN), _written(index)) if value.path is not None else NOTHING
+        return extended(value.but(kind=UNKNOWN), written(index)) if value.path is not None else NOTHING
     just_stored = _just_stored(frame, value, contents, node)
     return just_stored or mapped(contents, lambda c: _as_now(frame, _part(frame, value, c, index, node)), frame.atoms)
+
+
+def _just_stored(frame: Frame, container: Value, contents: Value, index: ast.expr) -> Value | None:
+    """What was stored under a name, where neither it nor the container was changed since."""
+    known = frame.last_stores.get(container.identity)
+    if known is None or not isinstance(index, ast.Name) or index.id != known.name or frame.function is None:
+        return None
+    same = known.passes == frame.passes and known.contents is contents
+    return known.value if same and index.id in bound_once(frame.function.node) else None
 
 
 def _as_now(frame: Frame, part: Value) -> Value:
@@ -215,7 +224,8 @@ def _rank_left(value: Value, node: ast.expr) -> str:
     return value.rank if isinstance(node, ast.Constant) and node.value is ... else ""
 
 
-def _written(index: Value) -> str:
+def written(index: Value) -> str:
+    """How a path says an index: `["image"]`, or `[]` for one that isn't known."""
     return f"[{index.data!r}]" if index.kind is CONSTANT else "[]"
 
 
@@ -226,12 +236,12 @@ def _is_key(index: Value) -> bool:
 
 def _batch_item(frame: Frame, batch: Value, index: Value) -> Value:
     """A part of a batch: what was stored there, or what came with it."""
-    known = frame.slot(batch, _written(index)) if index.kind is CONSTANT else None
+    known = frame.slot(batch, written(index)) if index.kind is CONSTANT else None
     if known is not None:
         return known
     if is_moved_batch(frame, batch, by_name=_is_key(index)):
         return Value(BATCH, UNKNOWN_PLACE, likely=True)
-    return batch.but(data=None, path=(*batch.path, _written(index)) if batch.path and len(batch.path) < 4 else None)
+    return batch.but(data=None, path=(*batch.path, written(index)) if batch.path and len(batch.path) < 4 else None)
 
 
 def _is_stored_into(frame: Frame, value: Value) -> bool:
@@ -243,7 +253,7 @@ _UNTOLD = Value(UNKNOWN, UNKNOWN_PLACE, likely=True)
 
 
 def _unknown_item(frame: Frame, value: Value, index: Value, node: ast.expr) -> Value:
-    known = frame.slot(value, _written(index)) if index.kind is CONSTANT else None
+    known = frame.slot(value, written(index)) if index.kind is CONSTANT else None
     if known is not None:
         return known
     if (state := part_of_state(value)) is not None:
@@ -260,7 +270,7 @@ def _unknown_item(frame: Frame, value: Value, index: Value, node: ast.expr) -> V
     if index.kind is TENSOR and value.path is None and isinstance(value.data, tuple):
         # What was moved, or computed, and is indexed by a tensor is a tensor.
         return Value(TENSOR, value.place, likely=True, step=value.step)
-    return extended(value, _written(index))
+    return extended(value, written(index))
 
 
 def part_of_state(value: Value) -> Value | None:
@@ -421,141 +431,3 @@ def after_loop(frame: Frame, stored: dict[Value, Value]) -> None:
     """A loop is through: what each pass stored under its own key or index holds for all parts."""
     for container, value in stored.items():
         frame.env[container.identity, CONTENTS] = Value(EACH, parts=(value,))
-
-
-# -- writing -----------------------------------------------------------------------------------------------------------
-
-
-def store_item(frame: Frame, node: ast.Subscript, owner: Value, index: ast.expr, value: Value) -> None:
-    """`owner[index] = value`."""
-    from_index = frame.reader.evaluate(frame, index)
-    for condition, option in owner.options():
-        if option.kind is TENSOR:
-            # The tensor stays where it is; what is stored is copied there.
-            continue
-        if option.kind in (UNKNOWN, BATCH):
-            if option.path is not None and from_index.kind is CONSTANT:
-                frame.put(option, _written(from_index), value)
-            elif option.path is not None:
-                frame.env[option.path, ANYTHING] = frame.env[option.path, STORED] = NOTHING
-            continue
-        if option.kind not in (LIST, DICT) or option.identity is None:
-            continue
-        contents = contents_of(frame, option)
-        if isinstance(index, ast.Slice):
-            new = _with_slice(frame, contents, index, value)
-        else:
-            new = _stored(frame, option, contents, from_index, node, value)
-        if condition != TRUE and contents is not None:
-            new = either([(condition, new), (frame.atoms.negated(condition), contents)], frame.atoms)
-        frame.env[option.identity, CONTENTS] = new
-        if condition == TRUE and isinstance(index, ast.Name):
-            frame.last_stores[option.identity] = Stored(index.id, frame.passes, new, value)
-
-
-def _with_slice(frame: Frame, contents: Value | None, index: ast.Slice, value: Value) -> Value:
-    """What a list holds in which `value` takes the place of a part: of all of it, where neither end is told."""
-    new = contents_of(frame, value) or Value(EACH, parts=(NOTHING,))
-    if index.lower is None and index.upper is None and index.step is None:
-        return new
-    return each_of([all_parts(part, frame) for part in (contents, new) if part is not None], frame)
-
-
-def _just_stored(frame: Frame, container: Value, contents: Value, index: ast.expr) -> Value | None:
-    """What was stored under a name, where neither it nor the container was changed since."""
-    known = frame.last_stores.get(container.identity)
-    if known is None or not isinstance(index, ast.Name) or index.id != known.name or frame.function is None:
-        return None
-    same = known.passes == frame.passes and known.contents is contents
-    return known.value if same and index.id in bound_once(frame.function.node) else None
-
-
-def _stored(
-    frame: Frame, owner: Value, contents: Value | None, index: Value, node: ast.Subscript, value: Value
-) -> Value:
-    if contents is None:
-        return Value(EACH, parts=(NOTHING,))
-    if contents.kind is EITHER:
-        return mapped(contents, lambda c: _stored(frame, owner, c, index, node, value), frame.atoms)
-    if contents.kind is TUPLE and owner.kind is LIST:
-        if (
-            index.kind is CONSTANT
-            and isinstance(index.data, int)
-            and -len(contents.parts) <= index.data < len(contents.parts)
-        ):
-            parts = list(contents.parts)
-            parts[index.data] = value
-            return Value(TUPLE, parts=tuple(parts))
-        return _each_in_turn(frame, owner, contents, node, value)
-    if contents.kind is TUPLE and not contents.parts and owner.kind is DICT:
-        contents = Value(ITEMS, data=(), parts=())
-    if contents.kind is ITEMS:
-        if index.kind is CONSTANT:
-            table = dict(zip(contents.data, contents.parts, strict=True)) | {index.data: value}
-            if len(table) <= MAX_PARTS:
-                return Value(ITEMS, data=tuple(table), parts=tuple(table.values()))
-        return _each_in_turn(frame, owner, contents, node, value)
-    if contents.kind is EACH:
-        return _each_in_turn(frame, owner, contents, node, value)
-    return Value(EACH, parts=(NOTHING,))
-
-
-def _each_in_turn(frame: Frame, owner: Value, contents: Value, node: ast.Subscript, value: Value) -> Value:
-    """A store under a key that isn't known: in a loop over the container's own keys it reaches each part in turn."""
-    if frame.loop_stores and _is_in_turn(frame, node):
-        frame.loop_stores[-1][owner] = value
-        return Value(EACH, parts=(value,))
-    parts = [p for p in contents.parts if p is not NEVER]
-    if not parts:
-        return Value(EACH, parts=(value,))
-    if all(p == value for p in parts):
-        return contents
-    return Value(EACH, parts=(any_of([*parts, value], frame),))
-
-
-def _is_in_turn(frame: Frame, target: ast.Subscript) -> bool:
-    """Whether a store's index is the target of a loop over the container's own keys or indices."""
-    if not isinstance(target.slice, ast.Name):
-        return False
-    container = ast.unparse(target.value)
-    for parent in frame.source.ancestors(target):
-        if isinstance(parent, ast.For):
-            first = parent.target
-            if isinstance(first, ast.Tuple) and first.elts:
-                first = first.elts[0]
-            if isinstance(first, ast.Name) and first.id == target.slice.id:
-                return container in ast.unparse(parent.iter)
-        if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            break
-    return False
-
-
-def added(frame: Frame, owner: Value, parts: Sequence[Value], *, spread: bool = False) -> None:
-    """`append`, `extend`, `add`: further parts."""
-    for condition, option in owner.options():
-        if option.kind not in (LIST, DICT) and option.kind not in MODULES:
-            continue
-        if option.identity is None:
-            continue
-        contents = contents_of(frame, option)
-        if spread and len(parts) == 1:
-            more = contents_of(frame, parts[0])
-            given = more.parts if more is not None and more.kind is TUPLE else (element(frame, parts[0]),)
-        else:
-            given = tuple(parts)
-        new = _longer(frame, contents, given)
-        if condition != TRUE and contents is not None:
-            new = either([(condition, new), (frame.atoms.negated(condition), contents)], frame.atoms)
-        frame.env[option.identity, CONTENTS] = new
-
-
-def _longer(frame: Frame, contents: Value | None, given: Sequence[Value]) -> Value:
-    if contents is None:
-        return Value(EACH, parts=(NOTHING,))
-    if contents.kind is EITHER:
-        return mapped(contents, lambda c: _longer(frame, c, given), frame.atoms)
-    in_loop = bool(frame.breaks)
-    if contents.kind is TUPLE and not in_loop:
-        return sequence([*contents.parts, *given], frame)
-    old = [p for p in contents.parts if isinstance(p, Value) and p is not NEVER]
-    return Value(EACH, parts=(any_of([*old, *given], frame),))
