@@ -34,7 +34,8 @@ def is_written_from_host(call: ast.Call, file: ast.expr, texts: list[str], facts
     keys = keys_asked(call, facts)
     if keys and any(keys <= of_host and sign in facts.text.text for sign, of_host in _OF_HOST.items()):
         return True
-    named = {text.rpartition("/")[2] for text in (*texts, *_by_default(file, facts)) if _FILE_NAME.search(text)}
+    told = (*texts, *_by_default(file, facts), *texts_in(_default_of(file, facts)))
+    named = {text.rpartition("/")[2] for text in told if _FILE_NAME.search(text)}
     reading = _Reading(named, frozenset(keys), ast.unparse(file))
     own = list(writes_in(facts.model))
     if _is_saved_from_host(named, own, facts):
@@ -85,8 +86,18 @@ _COPYING = regex(r"\.cpu\(\)|\b(?:\w{1,40}_)?to_cpu\(")
 
 
 def _is_from_host(write: Write, *, read: bool = False) -> bool:
-    """Whether all that is written is on the host for sure, or a function that is there to save speaks of the host."""
-    return _is_on_host(write.value, write, read=read) or _is_brought_to_host(write)
+    """Whether all that is written is on the host for sure, a function that is there to save speaks of the host, or nobody of anything else."""
+    return _is_on_host(write.value, write, read=read) or _is_brought_to_host(write) or _is_of_host_program(write)
+
+
+def _is_of_host_program(write: Write) -> bool:
+    """Whether a program writes what it trains, and neither it nor what it imports of the project says a word of another place."""
+    source = write.model.source
+    if ".backward(" not in source.text or re.search(_OTHER_PLACES, source.without_comments) is not None:
+        return False
+    imports = (n for n in walk(source.tree) if isinstance(n, (ast.Import, ast.ImportFrom)))
+    modules = (module for n in imports for module in write.model.imported_modules(n))
+    return not any(re.search(_OTHER_PLACES, module.without_comments) for module in modules)
 
 
 def _is_brought_to_host(write: Write) -> bool:
@@ -124,6 +135,15 @@ def _by_default(file: ast.expr, facts: Facts) -> Iterator[str]:
                 yield from (
                     str(k.value.value) for k in given if k.arg == "default" and isinstance(k.value, ast.Constant)
                 )
+
+
+def _default_of(file: ast.expr, facts: Facts) -> list[ast.expr]:
+    """What the parameter is by default that says which file is loaded."""
+    scope = facts.model.enclosing_scope(file)
+    if not isinstance(file, ast.Name) or isinstance(scope, ast.Module):
+        return []
+    default = facts.model.source.function_at(scope).defaults.get(file.id)
+    return [default] if default is not None else []
 
 
 SAVING = r"\btorch\.save\("
