@@ -135,7 +135,7 @@ def _once_each(scope: ast.AST) -> Iterator[ast.AST]:
 
 
 def _fails(node: ast.AST, model: Asked, function: FunctionModel | None) -> bool:
-    """Whether something always fails: an import of a module that isn't beside the file, a name that nothing binds, a call with what the function doesn't take.
+    """Whether something always fails: an import of a module that isn't beside the file, a name that nothing binds, a call with what the function doesn't take, or without what it asks for.
 
     What a program's own lines name and import may be there when it is run, of an extension or a notebook.
     """
@@ -151,7 +151,7 @@ def _fails(node: ast.AST, model: Asked, function: FunctionModel | None) -> bool:
             return attr != "device" and _is_never_set(node, model)
         case ast.Call(func=ast.Name(id="super"), args=[_, _]):
             return _is_of_stranger(node, model)
-        case ast.Call(keywords=[_, *_]):
+        case ast.Call(func=ast.Name() | ast.Attribute()):
             pass
         case _:
             return False
@@ -159,7 +159,9 @@ def _fails(node: ast.AST, model: Asked, function: FunctionModel | None) -> bool:
     if model.qualified(node.func) == "torch.autograd.Variable":
         return not named <= _OF_VARIABLE
     called = model.callee(node)
-    return called is not None and _is_plain(called.function) and not named <= _names_of(called.function)
+    if called is None or not _is_plain(called.function):
+        return False
+    return not named <= _names_of(called.function) or not called.has_all(node)
 
 
 def _is_of_stranger(call: ast.Call, model: Asked) -> bool:

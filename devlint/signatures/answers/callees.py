@@ -29,6 +29,13 @@ class Callee(NamedTuple):
         positional = [a.arg for a in [*arguments.posonlyargs, *arguments.args]][1 if self.bound else 0 :]
         return parameter in positional[: len(call.args)]
 
+    def has_all(self, call: ast.Call) -> bool:
+        """Whether a call gives all that the function asks for, or may do so: else it is a TypeError."""
+        if any(k.arg is None for k in call.keywords) or any(isinstance(a, ast.Starred) for a in call.args):
+            return True
+        asked = [a.arg for a in self.function.parameters][1 if self.bound else 0 :]
+        return self.given(call).keys() | self.function.defaults.keys() >= set(asked)
+
     def given(self, call: ast.Call) -> dict[str, ast.expr]:
         """What a call gives for each parameter, stars left out."""
         arguments = self.function.node.args
