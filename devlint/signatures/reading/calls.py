@@ -84,6 +84,7 @@ def _callee(frame: Frame, func: ast.expr, *, moving: ast.Call | None = None) -> 
             scatter(frame, option)
         return method
 
+    frame.asked = func
     method = mapped(owner, found, frame.atoms)
     if frame.record is not None:
         frame.record.note(frame, func, method)

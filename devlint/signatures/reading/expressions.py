@@ -67,7 +67,9 @@ def _name(frame: Frame, node: ast.Name) -> Value:
 
 
 def _attribute(frame: Frame, node: ast.Attribute) -> Value:
-    return attribute(frame, evaluate(frame, node.value), node.attr)
+    owner = evaluate(frame, node.value)
+    frame.asked = node
+    return attribute(frame, owner, node.attr)
 
 
 def _tuple(frame: Frame, node: ast.Tuple) -> Value:

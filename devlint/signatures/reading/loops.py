@@ -24,6 +24,7 @@ from devlint.source.slim import by_kind
 
 def _for(frame: Frame, node: ast.For | ast.AsyncFor) -> None:
     iterated = evaluate(frame, node.iter)
+    frame.asked = node.iter
     each = containers.element(frame, iterated)
     if each is NEVER or containers.is_empty(frame, iterated):
         execute(frame, node.orelse)

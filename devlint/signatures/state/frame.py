@@ -213,6 +213,8 @@ class Frame:
         self.ruled_out: list[Condition] = []
         # Where the blocks around make new tensors, instead of on the host: `with torch.device("cuda"):`.
         self.elsewhere: list[Place] = []
+        # The attribute that is read, or what a loop goes through: where Python calls a property, or `__iter__`.
+        self.asked: ast.expr | None = None
         # The call whose result the statement at hand drops.
         self.dropped: ast.expr | None = None
         # The moves whose result is dropped, each with the method that is called.
