@@ -52,6 +52,8 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
         return "it never runs"
     if project.is_broken(Path(facts.model.source.path)):
         return "the file can't be run: it imports what the project hasn't got"
+    if _is_expected(facts.node(report.node) or facts.statement, facts):
+        return "an error is expected there"
     fails_elsewhere = rule.effect is not None and rule.effect.without_accelerator
     costs = rule.severity == "warning" or fails_elsewhere
     is_mixing = (rule.event in ABOUT_MIXING or rule.meets_elsewhere) and report.confidence == "likely"
@@ -81,7 +83,9 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
     if is_mixing and scope is not None:
         by_host = facts.model.is_called_by_host(scope, facts.node(report.node))
         return f"code for the host calls `{scope.name}`" if by_host else ""
-    if (costs or is_mixing) and _tests_itself(report, facts, project):
+    if ((costs or is_mixing) and _tests_itself(report, facts, project)) or (
+        rule.event in ABOUT_MIXING and _is_tried_by_itself(report, facts, project)
+    ):
         return "so a module that others import tries itself"
     by_role = stall is not None and stall.by_role
     hot = facts.hot_loop(report.node) if rule.only_training and not by_role else None
@@ -160,6 +164,28 @@ def _is_for_old_releases(facts: Facts, project: Project) -> bool:
         return False
     path = Path(facts.model.source.path)
     return any(_SAYS_BEFORE_0_4.search(page) for page in project.papers(path)) and project.uses(BEFORE_0_4, path)
+
+
+def _is_expected(node: ast.AST, facts: Facts) -> bool:
+    """Whether a test says that what it does raises: `with pytest.raises(RuntimeError):`."""
+    return any(
+        isinstance(item.context_expr, ast.Call) and last_name(item.context_expr.func) in _RAISING
+        for parent in facts.model.ancestors(node)
+        if isinstance(parent, (ast.With, ast.AsyncWith))
+        for item in parent.items
+    )
+
+
+_RAISING = frozenset({"raises", "assertRaises", "assertRaisesRegex"})
+
+
+def _is_tried_by_itself(report: Report, facts: Facts, project: Project) -> bool:
+    """Whether it is what a module runs to try itself that leads to what is told."""
+    path = facts.model.source.path
+    own = [s for s in facts.model.source.tree.body if isinstance(s, ast.If) and "__name__" in ast.unparse(s.test)]
+    calls = [n for n in report.notes if n.path == path and n.message.startswith("called from here")]
+    tried = any(s.lineno <= note.line <= (s.end_lineno or 0) for s in own for note in calls)
+    return tried and all(map(_is_short, own)) and bool(project.importers_of(Path(path)))
 
 
 def _tests_itself(report: Report, facts: Facts, project: Project) -> bool:
