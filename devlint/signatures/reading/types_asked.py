@@ -7,7 +7,7 @@ import re
 
 from devlint.knowledge import canonical, torch_knowledge
 from devlint.knowledge.ecosystem import TENSOR_TYPES
-from devlint.signatures.reading.comparing import is_none, token
+from devlint.signatures.reading.comparing import is_none, on_accelerator, token
 from devlint.signatures.reading.expressions import evaluate
 from devlint.signatures.state.classes import ClassInfo
 from devlint.signatures.state.frame import Frame
@@ -122,6 +122,10 @@ _OF_HOST = frozenset(
 
 def _is_a(frame: Frame, value: Value, named: Value) -> Condition | None:
     """Whether a value is of one type; None where that isn't known."""
+    if named.kind is REFERENCE and named.data.startswith("torch.cuda.") and value.kind in (TENSOR, UNKNOWN):
+        # An accelerator's types have its name; which of them it is, is left open, but for the usual one.
+        told = on_accelerator(frame, value)
+        return told if told == FALSE or named.data.endswith(".FloatTensor") else None
     if value.kind is UNKNOWN:
         # What is on an accelerator is neither an array nor a number, whatever it is.
         is_of_host = named.kind is REFERENCE and named.data in _OF_HOST
@@ -139,6 +143,9 @@ def _is_a(frame: Frame, value: Value, named: Value) -> Condition | None:
     if named.kind is not REFERENCE:
         return None
     name = named.data
+    if name in TENSOR_TYPES - {"torch.Tensor"} and value.kind is TENSOR and on_accelerator(frame, value) == TRUE:
+        # `torch.FloatTensor` is the host's.
+        return FALSE
     python = PYTHON_TYPES.get(name)
     if value.kind is CONSTANT:
         return TRUE if python is not None and isinstance(value.data, python) else (FALSE if python else None)
