@@ -36,7 +36,7 @@ def _mixing(found: Contradiction) -> Mixing:
         tuple(
             old.Step(f"called from here with {_words(call)}", source.path, call.lineno, call.col_offset)
             for source, call in found.via
-            if call is not found.node
+            if found.node not in (call, call.func)
         ),
         _operation(found),
         any(f is not None and f.cls is not None for f in (found.function, found.scope))

@@ -146,7 +146,7 @@ def _told_here(one: Contradiction, source: SourceModule) -> Contradiction | None
         if at is source:
             # The operation itself, where it stands in the same file.
             inside = one.function is not None and one.function.source is source
-            return one if inside and not _is_given_wrong(one, call) else _at_call(one, call)
+            return one if inside and not _is_given_wrong(one, call) else _at_call(one, call, source)
     return None
 
 
@@ -156,9 +156,12 @@ def _is_given_wrong(one: Contradiction, call: ast.Call) -> bool:
     return method and one.sense == "call" and one.other.value.place.off_host and len(one.via) == 1
 
 
-def _at_call(one: Contradiction, call: ast.Call) -> Contradiction:
+def _at_call(one: Contradiction, call: ast.Call, source: SourceModule) -> Contradiction:
     operation = (one.function, one.node) if one.function is not None else None
-    return replace(one, node=call, function=None, by_itself=False, operation=operation)
+    # Python calls a property by itself: it is told where that is read.
+    is_written = next(source.ancestors(call), None) is not None
+    node = call if is_written else call.func
+    return replace(one, node=node, function=None, by_itself=False, operation=operation)
 
 
 def _judged(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradiction]:

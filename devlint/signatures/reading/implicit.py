@@ -31,17 +31,17 @@ from devlint.source.modules import FunctionModel
 
 def property_of(frame: Frame, owner: Value, method: FunctionModel) -> Value:
     """A property read."""
-    call = Call(frame, _called_at(frame, ast.Attribute(ast.Name("self"), method.name), method.node))
+    call = Call(frame, _called_at(frame, method.name, method.node))
     if method.name == "device" or is_device_name(ast.Name(method.name)):
         place = place_of(frame, owner) if owner.kind in MODULES else Value(TENSOR, owner.place)
         return mapped(place, lambda p: Value(DEVICE, p.place, likely=True, step=p.step), frame.atoms)
     return call_function(call, method, bound=owner)
 
 
-def _called_at(frame: Frame, func: ast.expr, otherwise: ast.AST) -> ast.Call:
-    """A call that nobody wrote, where it is made."""
-    at = frame.asked if frame.asked is not None else otherwise
-    return ast.copy_location(ast.Call(ast.copy_location(func, at), [], []), at)
+def _called_at(frame: Frame, name: str, otherwise: ast.AST) -> ast.Call:
+    """A call that nobody wrote, of the expression that asks for it."""
+    func = frame.asked or ast.copy_location(ast.Name(name), otherwise)
+    return ast.copy_location(ast.Call(func, [], []), func)
 
 
 def iterated(frame: Frame, value: Value) -> Value:
@@ -49,7 +49,7 @@ def iterated(frame: Frame, value: Value) -> Value:
     cls = class_of(value)
     if cls is None:
         return NOTHING
-    node = _called_at(frame, ast.Name("iter"), cls.node)
+    node = _called_at(frame, "iter", cls.node)
     method = cls.method("__iter__")
     if method is not None:
         produced = call_function(Call(frame, node), method, bound=value)

@@ -71,14 +71,16 @@ def at_call(mixing: Mixing, facts: Facts) -> str:
     Empty where the reader finds these on the line.
     """
     call, operation = mixing.node, mixing.operation
-    if operation is None or not isinstance(call, ast.Call):
+    # A property is called where it is read.
+    if operation is None or not isinstance(call, (ast.Call, ast.Attribute)):
         return ""
     names = {ast.unparse(part) for part in walk(call) if isinstance(part, ast.expr)}
     if names.issuperset(text_of(operand, facts) for operand in (mixing.host, mixing.other)):
         return ""
     here = facts.model.source.path
     where = f"line {operation.line}" if operation.path == here else f"{Path(operation.path).name}:{operation.line}"
-    given = ", ".join(ast.unparse(a) for a in [*call.args, *(k.value for k in call.keywords)])
+    arguments = [*call.args, *(k.value for k in call.keywords)] if isinstance(call, ast.Call) else []
+    given = ", ".join(map(ast.unparse, arguments))
     called = f"is called with `{given}`" if 0 < len(given) <= 40 else "is called here"
     return f", in `{operation.message}` ({where}), which {called}"
 

@@ -90,7 +90,8 @@ class CrossDeviceOp(Rule):
     fix = "D"
 
     def shape(self) -> m.BaseMatcherNode:
-        return m.OneOf(m.BinaryOperation(), m.Comparison(), m.Call(), m.AugAssign(), m.Subscript())
+        # A property is read.
+        return m.OneOf(m.BinaryOperation(), m.Comparison(), m.Call(), m.AugAssign(), m.Subscript(), m.Attribute())
 
     def judge(self, node: cst.CSTNode, facts: Facts) -> Iterator[Report]:
         mixing = facts.mixing(node)
