@@ -60,9 +60,11 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
     source = facts.model.source
     if is_generated(source):
         return "the file is generated, and what it is made of is to be mended"
-    from_elsewhere = is_of_others(source.path) or is_said_to_be_copied(source)
-    if ((rule.severity == "warning" or is_mixing) and from_elsewhere) or (
-        (costs or is_mixing) and project.is_copied_in(Path(source.path))
+    copied = rule.severity == "warning" and is_said_to_be_copied(source)
+    if (
+        copied
+        or ((rule.severity == "warning" or is_mixing) and is_of_others(source.path))
+        or ((costs or is_mixing) and project.is_copied_in(Path(source.path)))
     ):
         return "somebody else keeps this code"
     if costs and _is_at_home(facts.model.source):

@@ -300,3 +300,19 @@ def test_findings_do_not_hang_on_how_a_path_is_given(tmp_path, monkeypatch):
         told.add(tuple((f["code"], f["line"], f["column"], f["message"]) for f in found))
     ((only,),) = (told,)
     assert [code for code, *_ in only] == ["DEV204"]
+
+
+def test_what_lies_beside_a_repository_with_an_init_on_top_is_no_part_of_it(tmp_path: Path) -> None:
+    for name, text in (("mine", "import torch\n"), ("yours", "import torch\n\ntorch.ones(2).cuda()\n")):
+        (tmp_path / name / ".git").mkdir(parents=True)
+        (tmp_path / name / "__init__.py").touch()
+        (tmp_path / name / "train.py").write_text(text)
+        (tmp_path / name / "run.py").write_text(f"from {name}.train import torch\nimport train\n")
+    project = Project()
+    mine, yours = (tmp_path / name / "train.py" for name in ("mine", "yours"))
+    assert not project.texts_match(r"\.cuda\(", tmp_path / "mine" / "run.py")
+    assert project.texts_match(r"\.cuda\(", tmp_path / "yours" / "run.py")
+    assert project.importers_of(mine) == [tmp_path / "mine" / "run.py"]
+    assert project.importers_of(yours) == [tmp_path / "yours" / "run.py"]
+    # Its own name leads into it all the same.
+    assert project.locate("mine.train", tmp_path / "mine" / "run.py") == mine

@@ -70,14 +70,14 @@ class Importers:
 
     def basis(self, path: Path) -> str:
         """What stands for all that who imports a file hangs on: which files there are, and their import statements."""
-        root, _ = self._roots.name_of(path)
+        root = self._roots.top_of(path)
         if root not in self._bases:
             spelt = (f"{file}\0{self._real(file)}\0{statements}" for file, statements in self._statements(path))
             self._bases[root] = digest_of("\0".join(spelt).encode("utf-8", "surrogateescape"))
         return self._bases[root]
 
     def _around(self, path: Path) -> dict[str, list[Path]]:
-        root, _ = self._roots.name_of(path)
+        root = self._roots.top_of(path)
         if root not in self._naming:
             naming = self._naming[root] = defaultdict(list)
             for file, statements in self._statements(path):

@@ -144,7 +144,9 @@ class Project(Questions):
         return self._modules.get(Path(module.path)) is module
 
     def drop(self, path: Path) -> None:
-        """Forgets the module of a file, which holds something else by now."""
+        """Forgets the module of a file, which holds something else by now, and what was worked out of it for others."""
+        if path in self._asked_for:
+            self.make_room()
         self._modules.pop(path, None)
 
     def forget_if_full(self) -> None:

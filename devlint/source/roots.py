@@ -30,6 +30,7 @@ class ImportRoots:
         self.files = files or FileSystem()
         self._places: dict[tuple[str, str], Path | None] = {}
         self._packages: dict[Path, tuple[Path, str]] = {}
+        self._tops: dict[Path, Path] = {}
         self._had: dict[str, bool] = {}
 
     def name_of(self, path: Path) -> tuple[Path, str]:
@@ -54,6 +55,22 @@ class ImportRoots:
                 parts = [*reversed(folder.relative_to(root).parts)]
             known = self._packages[folder] = (root, ".".join(reversed(parts)))
         return known
+
+    def top_of(self, path: Path) -> Path:
+        """The folder that what belongs with a file lies in: its import root, or the repository that has an `__init__.py` on top.
+
+        What lies beside that is no part of it.
+        """
+        folder = path.parent
+        if folder not in self._tops:
+            root, _ = self.name_of(path)
+            within = [f for f in path.parents if root in f.parents]
+            self._tops[folder] = next(filter(self.is_repository, within), root)
+        return self._tops[folder]
+
+    def is_repository(self, folder: Path) -> bool:
+        """Whether a folder is the top of a repository, or of one within another."""
+        return self.files.is_folder(folder / ".git") or self.files.is_file(folder / ".git")
 
     def place(self, name: str, folder: Path) -> Path | None:
         """The file of that dotted name as a file in a folder would import it, or None."""

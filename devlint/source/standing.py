@@ -90,7 +90,7 @@ class Names:
 
     def _find_project(self, path: Path) -> Path | None:
         root, package = self._roots.name_of(path)
-        repository = next((f for f in path.parents[: MAX_ABOVE + 1] if self._is_repository(f)), None)
+        repository = next((f for f in path.parents[: MAX_ABOVE + 1] if self._roots.is_repository(f)), None)
         if repository is not None and root in repository.parents:
             # What lies on top of a repository makes no package of the folder that this was cloned into.
             root = repository
@@ -100,9 +100,6 @@ class Names:
         # A page and terms alone may also lie in what was copied into a project: that in which it stands is meant.
         marked = marked or next((f for f in reversed(above) if self.is_published(f)), None)
         return marked or repository or (root if "." in package else None)
-
-    def _is_repository(self, folder: Path) -> bool:
-        return self._roots.files.is_folder(folder / ".git") or self._roots.files.is_file(folder / ".git")
 
     def around(self, path: Path) -> list[Path]:
         """The folders of its project from which a file may import, its own first; none for loose files."""
@@ -196,7 +193,7 @@ class Names:
 
     def is_marked(self, folder: Path) -> bool:
         """Whether a folder is the top of a project, by what lies in it."""
-        return self.has_one(folder, _MARKS) or self.is_published(folder) or self._is_repository(folder)
+        return self.has_one(folder, _MARKS) or self.is_published(folder) or self._roots.is_repository(folder)
 
     def may_be_installed(self, project: Path) -> bool:
         """Whether others may install a project: nobody imports anything of programs that lie in a repository as they are."""

@@ -188,8 +188,7 @@ class Texts:
 
     def folders_around(self, asking: Path) -> list[Path]:
         """The folders whose files are looked through for a match."""
-        root, _ = self._roots.name_of(asking)
-        return _outermost([root, *self._roots.folders])
+        return _outermost([self._roots.top_of(asking), *self._roots.folders])
 
     def _files_of(self, folder: Path, limit: int) -> list[Path] | None:
         """The Python files of a folder; None where there are more than so many, of files or of folders."""
