@@ -316,3 +316,18 @@ def test_what_lies_beside_a_repository_with_an_init_on_top_is_no_part_of_it(tmp_
     assert project.importers_of(yours) == [tmp_path / "yours" / "run.py"]
     # Its own name leads into it all the same.
     assert project.locate("mine.train", tmp_path / "mine" / "run.py") == mine
+
+
+def test_a_folder_that_becomes_a_repository_is_asked_about_anew(tmp_path: Path) -> None:
+    for name, text in (("mine", "import torch\n"), ("yours", "import torch\n\ntorch.ones(2).cuda()\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").touch()
+        (tmp_path / name / "train.py").write_text(text)
+    train = tmp_path / "mine" / "train.py"
+    before = Project()
+    assert before.texts_match(r"\.cuda\(", train)
+    before.name_of(train)
+    asked = dict(before.looks.answers)
+    assert all(Project().holds(question, answer) for question, answer in asked.items())
+    (tmp_path / "mine" / ".git").mkdir()
+    assert not all(Project().holds(question, answer) for question, answer in asked.items())

@@ -331,7 +331,7 @@ class Questions:
 _path = lru_cache(maxsize=1 << 12)(Path)
 # How each kind of question is answered, from its words.
 _ANSWERS: dict[str, Callable[..., str]] = {
-    "package": lambda project, folder: "\0".join(map(str, project._roots.package(_path(folder)))),
+    "package": lambda project, folder: "\0".join(map(str, project._roots.found_in(_path(folder)))),
     "place": lambda project, name, folder: str(project._roots.place(name, _path(folder)) or ""),
     "outside": lambda project, first, folder: str(project._roots.is_outside(first, _path(folder))),
     "text": lambda project, path: project._files.digest(_path(path)),

@@ -68,6 +68,10 @@ class ImportRoots:
             self._tops[folder] = next(filter(self.is_repository, within), root)
         return self._tops[folder]
 
+    def found_in(self, folder: Path) -> tuple[Path, str, Path]:
+        """What the names of a folder's files, and what belongs with them, hang on: its package, and the top of all that."""
+        return *self.package(folder), self.top_of(folder / "module.py")
+
     def is_repository(self, folder: Path) -> bool:
         """Whether a folder is the top of a repository, or of one within another."""
         return self.files.is_folder(folder / ".git") or self.files.is_file(folder / ".git")
