@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from devlint.knowledge.releases import BEFORE_0_4, PYTHON_2, PYTHON_3, SAYS_BEFORE_0_4, SINCE_0_4
 from devlint.regexes import regex
@@ -106,7 +106,7 @@ def _is_at_home(source: SourceModule) -> bool:
         return False
     run = [*source.tree.body]
     for statement in source.tree.body:
-        if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):
+        if _asks_for_main(statement):
             run += statement.body
     own = {s.name: s for s in source.tree.body if isinstance(s, ast.FunctionDef)}
     called = {last_name(s.value.func) for s in run if isinstance(s, ast.Expr) and isinstance(s.value, ast.Call)}
@@ -181,10 +181,15 @@ def _is_expected(node: ast.AST, facts: Facts) -> bool:
 _RAISING = frozenset({"raises", "assertRaises", "assertRaisesRegex"})
 
 
+def _asks_for_main(statement: ast.stmt) -> TypeGuard[ast.If]:
+    """`if __name__ == "__main__":`"""
+    return isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test)
+
+
 def _is_tried_by_itself(report: Report, facts: Facts, project: Project) -> bool:
     """Whether it is what a module runs to try itself that leads to what is told."""
     path = facts.model.source.path
-    own = [s for s in facts.model.source.tree.body if isinstance(s, ast.If) and "__name__" in ast.unparse(s.test)]
+    own = [s for s in facts.model.source.tree.body if _asks_for_main(s)]
     calls = [n for n in report.notes if n.path == path and n.message.startswith("called from here")]
     tried = any(s.lineno <= note.line <= (s.end_lineno or 0) for s in own for note in calls)
     return tried and all(map(_is_short, own)) and bool(project.importers_of(Path(path)))

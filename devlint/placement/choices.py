@@ -124,10 +124,10 @@ class Choices:
             if (not info.is_module and info.outside_bases) or info.inherited_method(name) is not None:
                 # The class that it is derived from may call it.
                 return None
-            named = rf"(?<!def )\b{name}\b"
-            files += model.files_matching(named, MAX_FILES)
-            if len(files) == 1 and model.texts_match(named, elsewhere=True):
+            saying = self._files_saying(rf"(?<!def )\b{name}\b")
+            if saying is None:
                 return None
+            files = saying
         elif function.parent is None:
             files += model.files_naming(name)
         found: list[tuple[File, ast.Call]] = []
@@ -138,14 +138,20 @@ class Choices:
             found += [(file, call) for call in uses.calls]
         return found if len(found) <= MAX_CALLS and len(files) <= MAX_FILES else None
 
+    def _files_saying(self, pattern: str) -> list[File] | None:
+        """This file, and the others that match; None where these are too many."""
+        others = self._model.files_matching(pattern, MAX_FILES)
+        if not others and self._model.texts_match(pattern, elsewhere=True):
+            return None
+        return [self._model, *others]
+
     def _calls_of_modules(self, cls: str) -> list[tuple[File, ast.Call]] | None:
         """The calls of what the project keeps a class's objects as; None where they may be called under other names."""
         names = self._model.kept_as(cls)
         if not names:
             return None
-        pattern = rf"\b(?:{'|'.join(sorted(names))})\b"
-        files = [self._model, *self._model.files_matching(pattern, MAX_FILES)]
-        if len(files) == 1 and self._model.texts_match(pattern, elsewhere=True):
+        files = self._files_saying(rf"\b(?:{'|'.join(sorted(names))})\b")
+        if files is None:
             return None
         found: list[tuple[File, ast.Call]] = []
         for file in files:

@@ -89,11 +89,8 @@ class Names:
         return self._projects[key]
 
     def _find_project(self, path: Path) -> Path | None:
-        root, package = self._roots.name_of(path)
+        root, (_, package) = self._roots.top_of(path), self._roots.name_of(path)
         repository = next((f for f in path.parents[: MAX_ABOVE + 1] if self._roots.is_repository(f)), None)
-        if repository is not None and root in repository.parents:
-            # What lies on top of a repository makes no package of the folder that this was cloned into.
-            root = repository
         above = [root, *root.parents][: MAX_ABOVE + 1]
         above = above[: above.index(repository) + 1] if repository in above else above
         marked = next((f for f in above if self.has_one(f, _MARKS)), None)

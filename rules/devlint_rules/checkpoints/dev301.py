@@ -153,8 +153,8 @@ class LoadWithoutMapLocation(Rule):
         straight = not first and goes_into_load_state_dict(found, facts)
         if not straight and is_of_data(found, facts):
             return
-        is_told = straight or first > 0 or (is_of_checkpoint(found, facts) and not asks_for_numbers(found, facts))
-        is_told = is_told and (straight or speaks_of_model(found, facts))
+        may_be_model = first > 0 or (is_of_checkpoint(found, facts) and not asks_for_numbers(found, facts))
+        is_told = straight or (may_be_model and speaks_of_model(found, facts))
         bound = facts.model.is_bound_before("device", found)
         is_whole = not straight and not first and is_whole_model(found, facts)
         is_out_of_reach = is_whole and brings_scripts(facts)

@@ -73,7 +73,7 @@ def _is_saved_from_host(named: set[str], own: list[Write], facts: Facts) -> bool
     if own or named:
         return _copies_before_saving(facts.model, own)
     return any(
-        _copies_before_saving(model, list(writes_in(model))) for model in facts.model.files_matching(_COPYING.pattern)
+        _copies_before_saving(model, list(writes_in(model))) for model in facts.model.files_matching(_COPIES)
     )
 
 
@@ -82,7 +82,8 @@ def _copies_before_saving(model: PlacementModel, written: list[Write]) -> bool:
     return is_copying and all(map(_is_from_host, written))
 
 
-_COPYING = regex(r"\.cpu\(\)|\b(?:\w{1,40}_)?to_cpu\(")
+_COPIES = r"\.cpu\(\)|\b(?:\w{1,40}_)?to_cpu\("
+_COPYING = regex(_COPIES)
 
 
 def _is_from_host(write: Write, *, read: bool = False) -> bool:
@@ -109,7 +110,7 @@ def _is_brought_to_host(write: Write) -> bool:
 
 
 _SAVES = regex(r"(?i)sav|checkpoint|ckpt|dump|export|snapshot")
-_TO_HOST_WORDS = regex(r"\.cpu\(\)|to_cpu\(|(?:device\(|device=|\.to\()'cpu'")
+_TO_HOST_WORDS = regex(rf"{_COPIES}|(?:device\(|device=|\.to\()'cpu'")
 
 
 def _writes_from_host_alone(own: list[Write], facts: Facts) -> bool:

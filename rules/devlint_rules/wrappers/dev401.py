@@ -134,7 +134,6 @@ class MissingModuleAttribute(Rule):
             change=change,
             # A test that takes several ways is run with each of them.
             minor=found is not first
-            or (missing.sometimes and wrapper == "DistributedDataParallel" and not facts.model.texts_match(_STARTING))
             or (missing.sometimes and wrapper == "DistributedDataParallel" and _is_of_one_process(missing, facts))
             or (missing.sometimes and is_test(Path(facts.path)) and _TESTS.search(facts.text.text) is not None),
         )
@@ -148,13 +147,17 @@ _STARTING = (
 
 
 def _is_of_one_process(missing: Missing, facts: Facts) -> bool:
-    """Whether a program says no word of several processes, and another file wraps what it is given where there are some."""
+    """Whether nothing starts several processes; or a program says no word of them, and another file wraps what it is given where there are some."""
+    if not facts.model.texts_match(_STARTING):
+        return True
     notes = wrap_notes(missing.wrapper, facts)
     elsewhere = bool(notes) and all(note.path != facts.path for note in notes)
     return elsewhere and "__name__" in facts.text.text and _SEVERAL.search(facts.model.source.without_comments) is None
 
 
 _SEVERAL = regex(r"(?i)dist|launch|ddp|parallel|rank|slurm|accelerat|nproc|world|fabric|trainer")
+
+
 # A script that evaluates is called `test_few_shot.py` too.
 _TESTS = regex(r"\bdef test_|\bunittest\b")
 
