@@ -10,7 +10,8 @@ from devlint.facts import Kind, last_name, own_nodes
 from devlint.knowledge.unpickled import REFUSED, REFUSED_PACKAGES, SAYS_BEFORE_2_6
 from devlint.lazy import regex
 from devlint_rules.checkpoints.uses import uses_of
-from devlint_rules.checkpoints.writers import SAVING, Write, keys_asked, parts_of, writes_in
+from devlint_rules.checkpoints.writers import SAVING, keys_asked, parts_of, writes_in
+from devlint_rules.checkpoints.written import Write
 
 if TYPE_CHECKING:
     from devlint.facts import Facts
