@@ -44,8 +44,9 @@ class LegacyCudaType(Rule):
 
     Some uses are reported only if you select the rule by its code (`--select DEV604`): those that a condition chooses
     (`torch.cuda.FloatTensor if use_cuda else torch.FloatTensor`); those in tests, in a subclass of `torch.autograd.Function`, in a file that
-    moves other things to CUDA unconditionally, in a project that chooses its GPU (`torch.cuda.set_device`), or in a loss that only such files
-    use; and `set_default_tensor_type` without a fix, unless `torch-version` says that the project is meant for 2.1 and newer.
+    moves other things to CUDA whatever there is, in a project that chooses its GPU (`torch.cuda.set_device`), or in a loss that only such files
+    use; and `set_default_tensor_type` without a fix, unless `torch-version` says that the project is meant for 2.1 and newer, or under a
+    condition.
 
     ## Why is this bad
     `set_default_tensor_type` is deprecated since PyTorch 2.1. `torch.cuda.FloatTensor` always means the current GPU,
@@ -141,7 +142,8 @@ class LegacyCudaType(Rule):
             hint=None if change else f"use `torch.set_default_dtype` and {place}",
             change=change,
             minor=(change is None and not _is_deprecated(facts.surroundings.oldest_torch))
-            or (given == "torch.FloatTensor" and len(_SETTING.findall(facts.text.text)) == 1),
+            or (given == "torch.FloatTensor" and len(_SETTING.findall(facts.text.text)) == 1)
+            or _is_guarded(call, facts),
         )
 
 
@@ -204,7 +206,7 @@ _SCOPES = (ast.Module, ast.FunctionDef)
 
 
 def _moves_anyway(node: ast.AST, facts: Facts) -> bool:
-    """`model.cuda()`, `x.to("cuda")` under no condition."""
+    """`model.cuda()`, `x.to("cuda")` under no condition that asks for a GPU."""
     match node:
         case ast.Call(func=ast.Attribute(attr="cuda")):
             pass
@@ -214,7 +216,7 @@ def _moves_anyway(node: ast.AST, facts: Facts) -> bool:
         case _:
             return False
     around = (p for p in facts.model.ancestors(node) if isinstance(p, (ast.If, ast.IfExp, ast.Try)))
-    return all(isinstance(p, ast.If) and asks_for_main(p.test) for p in around)
+    return not any(isinstance(p, ast.Try) or _OF_GPUS.search(ast.unparse(p.test)) for p in around)
 
 
 def _is_never_used(parent: ast.AST | None, facts: Facts) -> bool:
@@ -231,7 +233,7 @@ def _is_guarded(found: ast.expr, facts: Facts) -> bool:
 
 
 # What a condition speaks of that decides whether there is a GPU; a type that data may have isn't meant.
-_OF_GPUS = regex(r"(?i)\bgpus?\b|_gpu|gpu_|cuda(?!\.\w+Tensor)")
+_OF_GPUS = regex(r"(?i)\bgpus?\b|_gpu|gpu_|device|\bcpu\b|cuda(?!\.\w+Tensor)")
 
 
 def _is_chosen(found: ast.expr, facts: Facts) -> bool:
