@@ -7,6 +7,7 @@ from collections.abc import Hashable
 from pathlib import Path
 
 from devlint.signatures.answers.silence import (
+    brings_others_itself,
     is_data_module,
     is_given_copies,
     is_handed_over_with_a_device,
@@ -83,6 +84,7 @@ def is_nobodys(reader: Reader, frame: Frame, need: Need, node: ast.expr, host: V
         or is_given_copies(frame.function, other.place)
         or any(map(is_moved_after_calls, {frame.function, inside}))
         or is_moved_afterwards(inside, need.node)
+        or brings_others_itself(frame.function, other.place)
         or is_never_named(frame.function)
         or _is_called_with_host_alone(reader, frame.function, need)
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -189,6 +190,25 @@ def is_moved_afterwards(function: FunctionModel, node: ast.AST) -> bool:
             calls = (n for n in own_nodes(function.node) if isinstance(n, ast.Call))
             return any(call.lineno > statement.lineno and _is_sent(call, name) for call in calls)
     return False
+
+
+def brings_others_itself(function: FunctionModel, place: Place) -> bool:
+    """Whether a function moves another of its inputs itself: callers have them on the host, this one too, as far as anybody knows.
+
+    `tokens = tokens.cuda()`, where `tokens` is a parameter, and the place is that of one that stays where it is.
+    """
+    if place.sort != "input":
+        return False
+    given = {a.arg for a in function.parameters}
+    brought = {t.id for n in own_nodes(function.node) for t in _sent_again(n) if t.id in given}
+    return bool(brought) and place.name[0] in given - brought
+
+
+def _sent_again(node: ast.AST) -> Iterator[ast.Name]:
+    """The name of `x = x.cuda()`."""
+    match node:
+        case ast.Assign(targets=[ast.Name() as target], value=ast.Call() as call) if _is_sent(call, target.id):
+            yield target
 
 
 def _is_sent(call: ast.Call, name: str) -> bool:
