@@ -315,3 +315,15 @@ def test_a_file_is_broken_that_imports_what_its_project_has_not_got(tmp_path, st
     # What another file of such a name has may be on a path that somebody sets.
     write(tmp_path, {"lib/nets/none/more.py": "x = 1\n", "lib/nets/none/__init__.py": "x = 1\n"})
     assert Project().is_broken(tmp_path / "nets/user.py") == ("all" in statement or statement.startswith("from ."))
+
+
+def test_many_classes_of_one_name_that_come_of_that_name(tmp_path):
+    # Each may come of each of the others, going by the name: as many ways as there are orders of them.
+    sampler = "from torch.utils.data import Sampler\n\n\nclass Sampler(Sampler):\n    def pick(self):\n        return {n}\n\n    def drop_{n}(self):\n        return 0\n"
+    files = {f"samplers/s{n}.py": sampler.format(n=n) for n in range(30)}
+    use = "from samplers import s1\n\nfor index in s1.Sampler().pick():\n    print(index)\n"
+    write(tmp_path, {"requirements.txt": "", "samplers/__init__.py": "", **files, "train.py": use})
+    project, path = Project(), tmp_path / "samplers/s1.py"
+    assert not project.is_unused(path, "Sampler", "pick")
+    # torch's class of that name, which isn't seen, may call it.
+    assert not project.is_unused(path, "Sampler", "drop_1")

@@ -348,7 +348,7 @@ class Mentions:
         """Whether the name of a method tells who calls it."""
         if _CALLED.fullmatch(unit.name) or self._names.mentioning(unit.name, project) is None:
             return False
-        return not self._has_unknown_base(unit.owner, project, 6)
+        return not self._has_unknown_base(unit.owner, project, {})
 
     def _is_never_asked(self, unit: Unit, project: Path) -> bool:
         """Whether a method has a name that many have, and none of the things that the project keeps objects of its class as is asked for it."""
@@ -358,7 +358,7 @@ class Mentions:
         by_itself = any(u.cls == unit.cls and u != unit and unit.name in part.words for u, part in parts.items())
         if (
             by_itself
-            or self._has_unknown_base(unit.owner, project, 6)
+            or self._has_unknown_base(unit.owner, project, {})
             or not (kept := self.kept_as(unit.path, unit.cls))
         ):
             return False
@@ -367,20 +367,26 @@ class Mentions:
         asked = re.compile(rf"\b(?:{'|'.join(sorted(owners))})\.{unit.name}\b")
         return not any(asked.search(self._names.text(f)) for f in self._names.listed(project) if not is_test_file(f))
 
-    def _has_unknown_base(self, cls: Unit, project: Path, left: int) -> bool:
-        """Whether a class is derived from one that isn't the project's and may call its methods."""
-        part = self.parts(cls.path).get(cls)
-        for base in part.bases - _PLAIN_BASES if part is not None else ():
-            places = self._names.defining(base, project)
-            known = [
-                Unit(p, base, "")
-                for p in places
-                if Unit(p, base, "") in self.parts(p)
-                and (p == cls.path or self._imports.imports(cls.path, p) or self._imports.takes_all(cls.path))
-            ]
-            if not known or not left or any(self._has_unknown_base(k, project, left - 1) for k in known):
-                return True
-        return False
+    def _has_unknown_base(self, cls: Unit, project: Path, known: dict[Unit, bool]) -> bool:
+        """Whether a class is derived from one that isn't the project's and may call its methods; `known` are the answers so far."""
+        if cls not in known:
+            # What leads back to itself is another class of the same name, which isn't seen.
+            known[cls] = True
+            part = self.parts(cls.path).get(cls)
+            found = [self._meant_by(base, cls, project) for base in (part.bases - _PLAIN_BASES if part else ())]
+            known[cls] = any(
+                not bases or any(self._has_unknown_base(b, project, known) for b in bases) for bases in found
+            )
+        return known[cls]
+
+    def _meant_by(self, base: str, cls: Unit, project: Path) -> list[Unit]:
+        """The classes of the project that the name of a base of one may mean."""
+        return [
+            Unit(p, base, "")
+            for p in self._names.defining(base, project)
+            if Unit(p, base, "") in self.parts(p)
+            and (p == cls.path or self._imports.imports(cls.path, p) or self._imports.takes_all(cls.path))
+        ]
 
     def _is_overridden(self, unit: Unit, project: Path) -> bool:
         """Whether a class is only there to be derived from, and all that are have another method in the place of one."""
@@ -407,7 +413,7 @@ class Mentions:
         """The units in which the name of one stands."""
         rare = unit == unit.owner or self._is_rare(unit, project)
         wanted = unit if rare else unit.owner
-        lineage = self._lineage(wanted.owner, project, 6) if wanted.cls else set()
+        lineage = self._lineage(wanted.owner, project) if wanted.cls else set()
         for path in self._users_files(wanted, project) or ():
             parts = self.parts(path)
             for other, part in parts.items():
@@ -419,14 +425,17 @@ class Mentions:
                     continue
                 yield other
 
-    def _lineage(self, cls: Unit, project: Path, left: int) -> set[str]:
+    def _lineage(self, cls: Unit, project: Path) -> set[str]:
         """The names of a class and of those of the project that it is derived from."""
-        part = self.parts(cls.path).get(cls)
-        found = {cls.cls}
-        for base in part.bases - _PLAIN_BASES if part is not None and left else ():
-            for place in self._names.defining(base, project):
-                found |= self._lineage(Unit(place, base, ""), project, left - 1)
-        return found
+        seen, waiting = {cls}, [cls]
+        while waiting:
+            here = waiting.pop()
+            part = self.parts(here.path).get(here)
+            bases = part.bases - _PLAIN_BASES if part is not None else set[str]()
+            new = {Unit(place, base, "") for base in bases for place in self._names.defining(base, project)} - seen
+            seen |= new
+            waiting += new
+        return {unit.cls for unit in seen}
 
     # -- one file ------------------------------------------------------------------------------------------------------
 
