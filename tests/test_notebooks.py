@@ -193,6 +193,27 @@ def test_a_notebook_that_says_nothing_of_devices_is_on_the_host(tmp_path: Path) 
     assert found == {"quiet": [], "moved": ["DEV203"]}
 
 
+def test_what_a_notebook_loads_to_look_at_is_results(tmp_path: Path) -> None:
+    """Of those nobody knows where they are; the state of a model is where it was trained."""
+    chosen = "import torch\nfrom torch import nn\n\ndevice = 'cuda' if torch.cuda.is_available() else 'cpu'\n"
+    (tmp_path / "train.py").write_text(
+        f"{chosen}net = nn.Linear(2, 2).to(device)\ntorch.save(net.state_dict(), 'best.pt')\n"
+    )
+    shown = {
+        "results": "name = 'resnet'\nfound = torch.load(f'{name}_model.pt')\nprint(found['scores'].mean())\n",
+        "states": "state_dict = torch.load('best.pt')\nprint(state_dict['weight'].norm())\n",
+        "keys": "model = nn.Linear(2, 2).to(device)\nfound = torch.load('best.pt')\nprint(1)\nmodel.load_state_dict(found['net'])\n",
+    }
+    told = {}
+    for name, source in shown.items():
+        cells = [{"cell_type": "code", "metadata": {}, "source": chosen + source}]
+        path = tmp_path / f"{name}.ipynb"
+        path.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+        linter = Linter(Settings(root=tmp_path, src=(tmp_path,)), load_registry())
+        told[name] = [f.code for f in linter.check(read_source(path, path.name))]
+    assert told == {"results": [], "states": ["DEV301"], "keys": ["DEV301"]}
+
+
 def test_places_hold_after_a_fix_has_added_lines(tmp_path):
     cells = ["import os", "state = 1\nmodel = 2", "x = 3\ny = 4"]
     text = json.dumps({"cells": [{"cell_type": "code", "source": cell} for cell in cells], "metadata": {}})

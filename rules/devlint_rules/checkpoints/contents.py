@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from devlint.facts import is_number_name, last_name, own_nodes
 from devlint.lazy import regex
 from devlint_rules.checkpoints.origins import values_of
+from devlint_rules.checkpoints.uses import uses_of
 from devlint_rules.checkpoints.writers import keys_asked, texts_in
 
 if TYPE_CHECKING:
@@ -54,6 +55,10 @@ def is_of_checkpoint(call: ast.Call, facts: Facts) -> bool:
 def speaks_of_model(call: ast.Call, facts: Facts) -> bool:
     """Whether a load, what comes right after it, or the function that it stands in, speaks of a model or its state: else it is of data, mostly."""
     statement = facts.model.source.statement_of(call)
+    if facts.model.source.path.endswith(".ipynb"):
+        # Notebooks look at what programs wrote, which is results more often than not.
+        used = {id(s): s for s in map(facts.model.source.statement_of, uses_of(call, facts))}
+        return any(_OF_STATES.search(ast.unparse(s)) for s in (statement, *used.values()))
     scope = facts.model.enclosing_scope(call)
     near = [statement, *islice(facts.model.source.after(statement), _NEAR)]
     name = scope.name if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)) else ""
@@ -61,6 +66,7 @@ def speaks_of_model(call: ast.Call, facts: Facts) -> bool:
     return _is_moved(call, facts) or any(_OF_MODELS.search(text) is not None for text in texts)
 
 
+_OF_STATES = regex(r"state_?dict")
 # So many statements behind a load say what it is of.
 _NEAR = 3
 
