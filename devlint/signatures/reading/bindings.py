@@ -49,8 +49,10 @@ def bind(frame: Frame, target: ast.expr, value: Value) -> None:
 def _bind_data(frame: Frame, owner: ast.expr, value: Value) -> None:
     """`p.data = t`: the same parameter, where the other tensor is."""
     held = evaluate(frame, owner)
-    if isinstance(owner, ast.Attribute):
-        for _, whole in evaluate(frame, owner.value).options():
+    part = owner
+    while isinstance(part, ast.Attribute):
+        part = part.value
+        for _, whole in evaluate(frame, part).options():
             if whole.kind in MODULES and whole.cell is not None and objects.place_of(frame, whole).place != value.place:
                 # A part of a new module that holds another one's numbers: the rest may follow.
                 frame.displace(whole)
