@@ -60,7 +60,7 @@ class LoadWithoutMapLocation(Rule):
     condition (`model.cuda()`) or ends without one (`assert torch.cuda.is_available()`), or its file
     imports, also by way of others of the project, what has kernels for CUDA alone (`flash_attn`) or what calls `.cuda()` at once, what no program beside its file imports, what is downloaded, or is otherwise, a path that begins where one machine alone has it (`"/data/net.pth"`), a parameter that no call gives, the
     snapshot of what has just trained (`trainer.snapshot_path`), and what is loaded by a method whose callers have all just
-    trained (`exp.train(...)`).
+    trained (`exp.train(...)`), or behind the loop that trains and saves it.
 
     ## Why is this bad
     Tensors are restored to the device that they were saved from. On a machine without that GPU the load fails with

@@ -323,7 +323,7 @@ def _has_just_trained(setting: str, model: PlacementModel, node: ast.AST) -> boo
                 before = block[: block.index(child)]
                 if any(_trains(n, owner) for statement in before for n in ast.walk(statement)):
                     return True
-                if any(_trains_and_saves(s, setting, model) for s in before):
+                if any(_trains_and_saves(s, setting, model) or _is_training_loop(s) for s in before):
                     return True
         child = parent
     return False
@@ -345,6 +345,17 @@ def _trains_and_saves(statement: ast.stmt, setting: str, model: PlacementModel) 
                 not setting or any(isinstance(n, ast.Attribute) and n.attr == setting for n in nodes)
             )
     return False
+
+
+def _is_training_loop(statement: ast.stmt) -> bool:
+    """Whether a loop trains and saves what comes of it, epoch after epoch: what is read behind it is that."""
+    if not isinstance(statement, (ast.For, ast.While)):
+        return False
+    called = {last_name(n.func) for n in ast.walk(statement) if isinstance(n, ast.Call)}
+    return any(map(_SAVES_EPOCH.match, called)) and any(n == "backward" or _IS_TRAINING.match(n) for n in called)
+
+
+_SAVES_EPOCH = regex(r"_?(?:save|snapshot)(?:_|$)|early_stopp")
 
 
 def _nodes_called(call: ast.Call, model: PlacementModel) -> Iterable[ast.AST]:
