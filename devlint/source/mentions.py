@@ -144,7 +144,7 @@ class Mentions:
         return self._kept.get((path, cls))
 
     def _texts_about(self, path: Path, cls: str) -> tuple[Iterator[str], Iterator[str]] | None:
-        """The code that names a class of a file, and all texts of its project, tests apart; None where others are called so, or too many name it."""
+        """The code that names a class of a file, and all texts of its project, tests apart; None where others are called so, too many name it, or the texts are too large to be read for each class."""
         project = self._names.project_of(path.resolve())
         if (
             project is None
@@ -153,7 +153,7 @@ class Mentions:
         ):
             return None
         naming = self._names.mentioning(cls, project)
-        if naming is None:
+        if naming is None or self._names.is_large(project):
             return None
         texts = [f for f in self._names.listed(project) if f.suffix != ".md" and not is_test_file(f)]
         code = [f for f in naming if f.suffix in (".py", ".ipynb") and not is_test_file(f)]

@@ -156,11 +156,15 @@ class SourceModule:
         """The offset of each line's first character."""
         return [0, *(match.end() for match in re.finditer(r"\r\n|\n|\r", self.text))]
 
-    def text_of(self, node: ast.stmt) -> str:
-        """The lines of a statement."""
+    def offsets_of(self, node: ast.stmt) -> tuple[int, int]:
+        """The offsets of a statement's lines in the text: of the first one's begin, and of the last one's end."""
         end = node.end_lineno or node.lineno
         stop = self.line_starts[end] if end < len(self.line_starts) else len(self.text)
-        return self.text[self.line_starts[node.lineno - 1] : stop]
+        return self.line_starts[node.lineno - 1], stop
+
+    def text_of(self, node: ast.stmt) -> str:
+        """The lines of a statement."""
+        return self.text[slice(*self.offsets_of(node))]
 
     def close(self) -> None:
         """Forgets what was worked out of the tree, which refers back to the module."""

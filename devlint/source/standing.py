@@ -28,6 +28,8 @@ _MARKS = (*_RELEASING, "requirements.txt")
 _TEXTS = (".py", ".ipynb", ".md", ".rst", ".toml", ".cfg", ".ini", ".yaml", ".yml", ".json", ".sh")
 # Larger texts than these that are no code hold data.
 MAX_DATA_BYTES = 200_000
+# Texts of more bytes altogether aren't read for each class that is asked about: it took 120 MB of memory, and as long as linting a file.
+MAX_READ_AGAIN = 20_000_000
 
 _WORDS = bytes(c if (chr(c).isalnum() and c < 128) or c == ord("_") else ord(" ") for c in range(256))
 # So many names are looked for one by one: an index of all of them takes as long.
@@ -64,6 +66,7 @@ class Names:
         self._looked_for: dict[Path, dict[bytes, tuple[list[Path], list[Path]]]] = {}
         self._index: dict[Path, tuple[Standing, Standing]] = {}
         self._bases: dict[Path, str] = {}
+        self._large: dict[Path, bool] = {}
         self._modules_asked: dict[Path, set[bytes]] = {}
 
     def text(self, file: Path) -> str:
@@ -117,6 +120,12 @@ class Names:
                     break
             self._files[project] = dict.fromkeys(found)
         return self._files[project]
+
+    def is_large(self, project: Path) -> bool:
+        """Whether the texts of a project are too large to be read again and again."""
+        if project not in self._large:
+            self._large[project] = sum(map(_size_of, self.listed(project))) > MAX_READ_AGAIN
+        return self._large[project]
 
     def _indexed(self, project: Path) -> tuple[Standing, Standing]:
         """The files in which each name stands that the project defines, or calls a module, and those that define it."""
@@ -206,11 +215,16 @@ class Names:
 
 
 def _is_small(path: Path) -> bool:
-    """Whether a text is small enough to be no data."""
+    """Whether a text can be read, and is small enough to be no data."""
+    return 0 <= _size_of(path) <= MAX_DATA_BYTES
+
+
+def _size_of(path: Path) -> int:
+    """The size of a file in bytes; -1 where that can't be told."""
     try:
-        return path.stat().st_size <= MAX_DATA_BYTES
+        return path.stat().st_size
     except OSError:
-        return False
+        return -1
 
 
 def _add(table: Standing, word: bytes, path: Path) -> None:

@@ -76,7 +76,7 @@ def is_moved_by_class(frame: Frame, value: Value) -> bool:
     if cls is None or not is_kept(value):
         return False
     kept = [s.message.split("`")[1] for s in steps_to(value.step) if s.message.startswith("kept in")]
-    if any(re.search(rf"{re.escape(name)} = {re.escape(name)}\.(?:to|cuda)\(", cls.text) for name in kept):
+    if any(cls.says(re.compile(rf"{re.escape(name)} = {re.escape(name)}\.(?:to|cuda)\(")) for name in kept):
         return True
     around = frame.function.parent if frame.function is not None else None
     if around is None or around.name == "__init__":

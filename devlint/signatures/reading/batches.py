@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from devlint.regexes import regex
 from devlint.signatures.libraries import torch_calls
 from devlint.signatures.reading import calls
 from devlint.signatures.state import containers
@@ -19,6 +20,9 @@ from devlint.signatures.values.values import (
     Value,
     leaves,
 )
+
+# What a dataset says that moves what it holds.
+_PLACES = regex(r"cuda|device|\.to\(")
 
 
 def collated(frame: Frame, collate: Value) -> Value | None:
@@ -68,7 +72,7 @@ def stays_on_host(frame: Frame, dataset: Value) -> bool:
     if cls is not None:
         held = [v for k, v in frame.env.items() if isinstance(k, tuple) and k[0] == dataset.identity]
         placed = any(o.place.sort not in ("host", "unknown") for v in held for _, o in leaves(v, frame.atoms))
-        return not placed and not any(word in cls.text for word in ("cuda", "device", ".to("))
+        return not placed and not cls.says(_PLACES)
     contents = containers.contents_of(frame, dataset)
     if contents is not None:
         parts = containers.all_parts(contents, frame)

@@ -78,6 +78,8 @@ MAX_STARS = 3
 _SPEAKS_OF_TENSORS = regex(r"\btorch\b|\btensor|\.(?:to|cuda|cpu|numpy)\(|\bdevices?\b")
 # What a package says somewhere in which tensors may go through modules that don't speak of them.
 _HOLDS_TENSORS = r"\btorch\b|\.(?:cuda|cpu)\(|\.to\(\s{0,9}(?:\w{1,30}\.){0,3}device"
+# What a module makes that has parameters.
+_MAKES_PARAMETERS = regex(r"nn\.(?:Linear\(|Conv|Embedding\()|Parameter\(")
 # Kinds of values that are told anew each time a name is asked for.
 _RESOLVED = frozenset({EITHER, IMPORTED})
 # A function that finds other things outside of it at more calls than these is left unknown.
@@ -351,9 +353,7 @@ class Reader:
     def holds_state(self, module: Value) -> bool:
         """Whether an object of a project's module class surely has parameters."""
         cls = class_of(module)
-        return cls is not None and any(
-            word in cls.text for word in ("nn.Linear(", "nn.Conv", "nn.Embedding(", "nn.Parameter(", "Parameter(")
-        )
+        return cls is not None and cls.says(_MAKES_PARAMETERS)
 
     # -- functions -------------------------------------------------------------------------------------------------
 

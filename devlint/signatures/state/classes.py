@@ -131,7 +131,7 @@ class ClassInfo:
     def handed_on(self) -> frozenset[str]:
         """The attributes that are set to what a method of the object gives which a derived class overrides."""
         makers: dict[str, str] = {}
-        for made in _MADE_BY_METHOD.finditer(self.text):
+        for made in self.matches(_MADE_BY_METHOD):
             makers.setdefault(made[1], made[2])
         return frozenset(a for a, maker in makers.items() if sum(maker in cls._own for cls in self.lineage()) > 1)
 
@@ -143,7 +143,7 @@ class ClassInfo:
     @cached_property
     def may_register(self) -> bool:
         """Whether the class may register a module otherwise than by an assignment."""
-        return _REGISTERING.search(self.text) is not None
+        return self.says(_REGISTERING)
 
     @cached_property
     def setters(self) -> dict[str, list[FunctionModel]]:
@@ -164,13 +164,28 @@ class ClassInfo:
     def moves(self, name: str) -> bool:
         """Whether a method beside the constructor seems to move an attribute of `self`."""
         constructor = self.method("__init__")
-        rest = self.text.replace(constructor.text, "") if constructor is not None else self.text
-        return re.search(rf"\bself\.{name}\s*\.\s*(?:to|cuda|cpu)\(", rest) is not None
+        moved = re.compile(rf"\bself\.{name}\s*\.\s*(?:to|cuda|cpu)\(")
+        return any(constructor is None or not _stands_in(match, constructor) for match in self.matches(moved))
 
-    @cached_property
+    @property
     def text(self) -> str:
-        """The source of the class and of those in the project that it is derived from."""
+        """The source of the class and of those in the project that it is derived from, put together anew."""
         return "".join(cls.source.text_of(cls.node) for cls in self.lineage())
+
+    def matches(self, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
+        """Where the source of the class, and of those in the project that it is derived from, matches."""
+        for cls in self.lineage():
+            yield from pattern.finditer(cls.source.text, *cls.source.offsets_of(cls.node))
+
+    def says(self, pattern: re.Pattern[str]) -> bool:
+        """Whether the source of the class, or of one in the project that it is derived from, matches."""
+        return next(self.matches(pattern), None) is not None
+
+
+def _stands_in(match: re.Match[str], function: FunctionModel) -> bool:
+    """Whether what matched stands in a function."""
+    begin, end = function.source.offsets_of(function.node)
+    return match.string is function.source.text and begin <= match.start() < end
 
 
 def _method_in(lineage: tuple[ClassInfo, ...], name: str) -> FunctionModel | None:

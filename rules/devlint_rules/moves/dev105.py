@@ -504,8 +504,7 @@ def _is_left(making: ast.Call, moving: ast.Call, facts: Facts) -> bool:
 def _leaves_short_chain(making: ast.Call, moving: ast.Call, facts: Facts) -> bool:
     """Whether a chain gets too short for the lines that it is broken over: somebody's formatter would join them."""
     is_broken = (moving.func.end_lineno or 0) > (making.end_lineno or 0)
-    lines = facts.text.text.splitlines()
-    return is_broken and _calls_between(making, moving) < 2 and not _closes_alone(making, moving, lines)
+    return is_broken and _calls_between(making, moving) < 2 and not _closes_alone(making, moving, facts)
 
 
 def _calls_between(making: ast.Call, moving: ast.Call) -> int:
@@ -516,9 +515,9 @@ def _calls_between(making: ast.Call, moving: ast.Call) -> int:
     return count
 
 
-def _closes_alone(making: ast.Call, moving: ast.Call, lines: list[str]) -> bool:
+def _closes_alone(making: ast.Call, moving: ast.Call, facts: Facts) -> bool:
     """Whether the bracket of a factory's call closes on a line of its own, behind which the move begins."""
-    line = lines[(making.end_lineno or 1) - 1]
+    line = facts.text.text.splitlines()[(making.end_lineno or 1) - 1]
     return making.end_lineno != making.lineno and line.lstrip().startswith(")")
 
 

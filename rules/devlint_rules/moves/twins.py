@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from copy import deepcopy
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from devlint.facts import MOVES, walk
@@ -28,18 +29,42 @@ def moves_like(node: ast.AST, model: PlacementModel) -> Iterator[ast.Call]:
     """
     assert isinstance(node, ast.Call)
     scope, form = model.enclosing_scope(node), _without_names(node)
-    for other in walk(model.source.tree):
-        if other is node or not isinstance(other, ast.Call) or (made := _moved(other, model)) is None:
+    for other in _moves_in(model):
+        if other.call is node:
             continue
-        is_of_other = model.qualified(made.func) in factories.OF_DATA | factories.LIKE
-        is_plain = made in factories.moved_at_once(other) and not is_of_other
-        is_near = abs(other.lineno - node.lineno) <= _NEAR
-        if model.enclosing_scope(other) is scope:
-            is_like = (is_plain and not _has_no_elements(made)) or is_near
+        if other.scope is scope:
+            is_near = abs(other.call.lineno - node.lineno) <= _NEAR
+            is_like = (other.is_plain and not _has_no_elements(other.made)) or is_near
         else:
-            is_like = is_plain and _without_names(other) == form
+            is_like = other.is_plain and other.form == form
         if is_like:
-            yield other
+            yield other.call
+
+
+@dataclass(frozen=True, eq=False)
+class _Move:
+    """A move of what a factory made; whether it is of the factory's own result, which isn't made like anything else."""
+
+    call: ast.Call
+    made: ast.Call
+    scope: ast.AST
+    is_plain: bool
+
+    @cached_property
+    def form(self) -> str:
+        return _without_names(self.call)
+
+
+# Each move of a file asks for those that are like it.
+@lru_cache(maxsize=2)
+def _moves_in(model: PlacementModel) -> tuple[_Move, ...]:
+    found = []
+    for call in walk(model.source.tree):
+        if isinstance(call, ast.Call) and (made := _moved(call, model)) is not None:
+            is_of_other = model.qualified(made.func) in factories.OF_DATA | factories.LIKE
+            is_plain = made in factories.moved_at_once(call) and not is_of_other
+            found.append(_Move(call, made, model.enclosing_scope(call), is_plain))
+    return tuple(found)
 
 
 def _moved(call: ast.Call, model: PlacementModel) -> ast.Call | None:
@@ -75,10 +100,8 @@ def _has_no_elements(made: ast.Call) -> bool:
     return any(isinstance(arg, ast.Constant) and arg.value == 0 for arg in made.args)
 
 
-class _Nameless(ast.NodeTransformer):
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        return ast.Name("_", node.ctx) if node.id not in ("self", "torch") else node
-
-
 def _without_names(node: ast.AST) -> str:
-    return ast.dump(_Nameless().visit(deepcopy(node)))
+    return _NAME.sub("Name(id='_'", ast.dump(node))
+
+
+_NAME = regex(r"\bName\(id='(?!self'|torch')\w+'")
