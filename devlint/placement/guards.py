@@ -11,6 +11,7 @@ from devlint.placement.choices import Choices, tests_around
 from devlint.placement.cold import ColdCode, File, flat, says
 from devlint.regexes import regex
 from devlint.source.modules import SourceModule, last_name
+from devlint.source.trees import own_nodes, walk
 
 # Tests that keep code from running while somebody waits for it: kernels are compiled, graphs captured, caches filled.
 _APART = regex(
@@ -61,15 +62,23 @@ class Guards:
         return False
 
     def is_off(self, node: ast.AST) -> bool:
-        """Whether a node runs only where somebody gives a flag, and nobody does."""
+        """Whether a node runs only where somebody gives a flag, and nobody does, or where the program says itself that it is off."""
         child = node
         flags: list[ast.expr] = []
         for parent in self._model.ancestors(node):
             flags += _flags(parent, child)
             if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                return any(self._stays_off(flag, parent) for flag in flags)
+                return any(self._stays_off(flag, parent) or self._is_set_off(flag, parent) for flag in flags)
             child = parent
-        return False
+        return any(self._is_set_off(flag, self._model.source.tree) for flag in flags)
+
+    def _is_set_off(self, flag: ast.expr, scope: ast.FunctionDef | ast.AsyncFunctionDef | ast.Module) -> bool:
+        """Whether a scope, or the file, sets a name once, to what is off: `checkpoint = None`, which whoever needs one changes."""
+        if not isinstance(flag, ast.Name):
+            return False
+        if not isinstance(scope, ast.Module) and flag.id in self._model.source.function_at(scope).local_names:
+            return _is_off_in(list(own_nodes(scope)), flag.id)
+        return _is_off_in(list(walk(self._model.source.tree)), flag.id)
 
     def _stays_off(self, flag: ast.expr, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
         """Whether nobody in the project gives a flag, a parameter of a function or of the constructor, that is off by default."""
@@ -161,6 +170,22 @@ def _on_in(test: ast.expr) -> Iterator[ast.expr]:
         case ast.BoolOp(op=ast.And(), values=values):
             for value in values:
                 yield from _on_in(value)
+
+
+def _is_off_in(nodes: list[ast.AST], name: str) -> bool:
+    stored = [n for n in nodes if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]
+    if len(stored) != 1 or any(isinstance(n, (ast.Global, ast.Nonlocal)) and name in n.names for n in nodes):
+        return False
+    return any(
+        isinstance(n, ast.Assign)
+        and n.targets == stored
+        and isinstance(n.value, ast.Constant)
+        and n.value.value in _OFF_VALUES
+        for n in nodes
+    )
+
+
+_OFF_VALUES = (None, False, "")
 
 
 def _asked_for(value: ast.expr) -> str:
