@@ -246,6 +246,10 @@ class ColdCode:
             case ast.Compare(left=left, ops=[ast.In()]):
                 # `step in self.log_steps`, `check_idx in (1, 2, 4)`.
                 return _is_counter(left) or _last_name(left).endswith(("_idx", "_step", "_iter"))
+            case ast.Compare(left=ast.Name() as left, ops=[ast.Eq()], comparators=[ast.Constant()]) if self._is_turn(
+                left
+            ):
+                return True
             case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
                 return _is_position(left, right) or _is_position(right, left)
             case ast.Compare(left=left, ops=[ast.Lt() | ast.LtE()], comparators=[right]) if _is_counter(left):
@@ -258,6 +262,11 @@ class ColdCode:
                 return _is_counter(left) or _COUNTED.search(_last_name(left)) is not None
         sides = [ast.unparse(side) for side in (test.left, *test.comparators)]
         return any(_WARM_UP.search(side) or _RECORD.search(side) for side in sides)
+
+    def _is_turn(self, name: ast.Name) -> bool:
+        """Whether a loop around counts its passes by a name: `for t in range(n)`, `for t, x in enumerate(loader)`."""
+        loops = (p for p in self._model.ancestors(name) if isinstance(p, (ast.For, ast.AsyncFor)))
+        return any(_counts_passes(loop, name.id) for loop in loops)
 
     def _looks_at_clock(self, test: ast.AST) -> bool:
         """`time.time() - last > 10`, also by way of a name."""
@@ -477,6 +486,16 @@ def says(statement: ast.stmt) -> bool:
 
 def _is_abnormal(test: ast.expr) -> bool:
     return any(isinstance(n, ast.Call) and _last_name(n) in _ABNORMAL_CALLS for n in walk(test))
+
+
+def _counts_passes(loop: ast.For | ast.AsyncFor, name: str) -> bool:
+    called = {last_name(n.func) for n in ast.walk(loop.iter) if isinstance(n, ast.Call)}
+    match loop.target:
+        case ast.Name(id=counter):
+            return counter == name and bool(called & {"range", "trange"})
+        case ast.Tuple(elts=[ast.Name(id=counter), *_]):
+            return counter == name and "enumerate" in called
+    return False
 
 
 def _counts(test: ast.expr) -> bool:

@@ -83,6 +83,8 @@ _HARMLESS = frozenset(
         "scipy.sparse.isspmatrix",
     }
 )
+# They ask for a Python number first, which a tensor with one element has, wherever it is.
+_FLOATS = frozenset({"numpy.float64", "numpy.double", "numpy.float_"})
 _HANDED_OVER = frozenset({"numpy.nonzero", "numpy.real", "numpy.squeeze", "numpy.take_along_axis"})
 
 
@@ -90,6 +92,8 @@ def _numpy(call: Call, name: str) -> Value:
     if name in _HANDED_OVER and call.given and call.given[0][1].kind in (TENSOR, UNKNOWN):
         # A tensor stays one, at its place.
         return mapped(call.given[0][1], _same_tensor, call.frame.atoms)
+    if name in _FLOATS:
+        return A_NUMBER
     if name not in _HARMLESS:
         _on_the_host(call, name)
     if name in ("numpy.prod", "numpy.isscalar", "numpy.random.rand", "numpy.random.uniform", "numpy.random.randint"):
