@@ -6,6 +6,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
 from devlint.regexes import regex
@@ -198,7 +199,7 @@ class Imports:
 
     def _names_module(self, path: Path, other: Path) -> bool:
         """Whether an import of a file ends like the name of another one."""
-        return any(_ends_like(other, name) for name in self._imported(path))
+        return not self._imported(path).isdisjoint(_endings(other))
 
     def _imported(self, path: Path) -> set[tuple[str, ...]]:
         """The modules that a file may import, each by what the parts of its path are, or end with."""
@@ -227,7 +228,12 @@ class Imports:
         return near or [names]
 
 
-def _ends_like(file: Path, names: tuple[str, ...]) -> bool:
-    """Whether a file's path ends like the name of a module: `nets/all.py`, `nets/all/__init__.py`."""
+@lru_cache(maxsize=10_000)
+def _endings(file: Path) -> frozenset[tuple[str, ...]]:
+    """What a file's path ends with, as the names of modules go: `nets/all.py`, `nets/all/__init__.py`."""
     parts = file.parent.parts if file.stem == "__init__" else file.with_suffix("").parts
-    return parts[-len(names) :] == names
+    return frozenset(parts[at:] for at in range(len(parts)))
+
+
+def _ends_like(file: Path, names: tuple[str, ...]) -> bool:
+    return names in _endings(file)

@@ -69,8 +69,10 @@ class Mentions:
         self._imports = Imports(roots, self._names)
         self._loads = Loads(roots, self._names)
         self._known: dict[tuple[Unit, bool], bool] = {}
+        self._unused: dict[tuple[Unit, bool], bool] = {}
         self._givens: dict[Path, Givens] = {}
         self._around: dict[Path, bool] = {}
+        self._on_top: dict[Path, bool] = {}
         self._left_over: dict[Path, frozenset[Unit]] = {}
         self._by_text: dict[Path, bool] = {}
         self._called: dict[tuple[Path, str, tuple[str, ...]], bool] = {}
@@ -86,12 +88,15 @@ class Mentions:
 
         `but_by_tests` asks whether nothing but tests does.
         """
-        path = path.resolve()
+        unit = Unit(path.resolve(), cls, name)
+        if (unit, but_by_tests) not in self._unused:
+            self._unused[unit, but_by_tests] = self._is_unused(unit, but_by_tests)
+        return self._unused[unit, but_by_tests]
+
+    def _is_unused(self, unit: Unit, but_by_tests: bool) -> bool:
+        path = unit.path
         project = self._names.project_of(path)
-        if project is None or path not in self._names.listed(project):
-            return False
-        unit = Unit(path, cls, name)
-        if unit not in self.parts(path):
+        if project is None or path not in self._names.listed(project) or unit not in self.parts(path):
             return False
         if self._is_left_over(unit.owner, project):
             return True
@@ -187,10 +192,15 @@ class Mentions:
 
     def _is_on_top(self, path: Path, project: Path) -> bool:
         """Whether a file is a part of no package, and none beside it imports it: what it has is for those who come with it."""
-        if "." in self._roots.name_of(path)[1] or (path.parent != project and self._names.is_marked(project)):
-            return False
-        beside = (f for f in self._names.listed(project) if f.parent == path.parent and f != path)
-        return not any(self._imports.imports(f, path) for f in beside if f.suffix == ".py")
+        if path not in self._on_top:
+            is_inner = "." in self._roots.name_of(path)[1] or (
+                path.parent != project and self._names.is_marked(project)
+            )
+            beside = (f for f in self._names.listed(project) if f.parent == path.parent and f != path)
+            self._on_top[path] = not is_inner and not any(
+                self._imports.imports(f, path) for f in beside if f.suffix == ".py"
+            )
+        return self._on_top[path]
 
     def _is_left_behind(self, unit: Unit, project: Path) -> bool:
         """Whether what another file beside it defines under the same name is imported, and nothing names this file: the other came after."""

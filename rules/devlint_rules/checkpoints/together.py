@@ -89,10 +89,12 @@ def in_other_branches(found: ast.Call, facts: Facts) -> list[ast.Call]:
 
 
 def _is_left(call: ast.Call, found: ast.Call, facts: Facts) -> bool:
+    is_beside = facts.model.enclosing_scope(call) is facts.model.enclosing_scope(found)
+    if not is_beside and not _stays(call, facts):
+        return False
     uses = uses_of(call, facts)
     if any(holds_arrays(use, facts) for use in uses) or (uses and all(is_host_data(u, facts) for u in uses)):
         return False
-    is_beside = facts.model.enclosing_scope(call) is facts.model.enclosing_scope(found)
     is_near = is_beside and (_is_in_one_loop(call, found, facts) or abs(call.lineno - found.lineno) <= _NEAR)
     if is_of_data(call, facts) or not (is_near or is_of_checkpoint(call, facts)):
         return False
@@ -105,6 +107,11 @@ def _is_left(call: ast.Call, found: ast.Call, facts: Facts) -> bool:
         return False
     if not is_beside and (facts.model.is_unused(call) or is_of_no_call(call, facts) or has_device(call, facts)):
         return False
+    return not is_beside or _stays(call, facts)
+
+
+def _stays(call: ast.Call, facts: Facts) -> bool:
+    """Whether a load that fails like another one isn't told, or has no fix."""
     return is_of_base(call) or is_tried_again(call, facts) or not may_be_mended(call, facts)
 
 
