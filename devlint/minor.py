@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # Events of tensors that meet others elsewhere.
 ABOUT_MIXING = ("mixing", "unplaced-factory")
 
+# What checks each gradient for numbers that are none, on the host.
+_ANOMALIES = regex(r"\bset_detect_anomaly\([ \t]{0,9}True\b|\bwith (?:\w{1,40}\.){0,3}detect_anomaly\(")
 _BEFORE_0_4 = regex(BEFORE_0_4)
 _SAYS_BEFORE_0_4 = regex(SAYS_BEFORE_0_4)
 _SINCE_0_4 = regex(SINCE_0_4)
@@ -48,6 +50,8 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
 
     if report.minor or (stall is not None and stall.minor):
         return "few act on it"
+    if (stall is not None or rule.only_amid_step) and _ANOMALIES.search(facts.model.source.without_comments):
+        return "each step looks for anomalies, and waits more for that"
     if facts.model.never_runs(facts.statement):
         return "it never runs"
     if project.is_broken(Path(facts.model.source.path)):

@@ -101,7 +101,7 @@ class DiscardedMove(Rule):
             return
         moved = cst.ensure_type(call.func, cst.Attribute).value
         drop = facts.drop(call)
-        if drop is None or (drop.likely and _comes_with_no_tensor(facts.node(call), facts)):
+        if drop is None or (drop.likely and (_is_of_graphs(facts) or _comes_with_no_tensor(facts.node(call), facts))):
             return
         subject = facts.name_of(root_of(moved))
         needless = (
@@ -130,6 +130,14 @@ class DiscardedMove(Rule):
             or is_computed_there(call, moved, facts.notes(drop.trail), facts)
             or (drop.likely and is_test_file(Path(facts.path))),
         )
+
+
+def _is_of_graphs(facts: Facts) -> bool:
+    """Whether a file works on graphs: those of PyTorch Geometric are moved in place, and used like tensors (`Data.to`)."""
+    return not _GRAPHS.isdisjoint(facts.model.source.imported_packages)
+
+
+_GRAPHS = frozenset({"torch_geometric"})
 
 
 def _comes_with_no_tensor(call: ast.expr | None, facts: Facts) -> bool:
