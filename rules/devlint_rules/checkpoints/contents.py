@@ -191,7 +191,7 @@ _DATA_NAME = regex(
 
 # Nobody calls a checkpoint so, whatever the function around is for.
 _DATA_DICT = regex(
-    r"(?:\w{1,40}_)?(?:(?:vocab|corpus|data|dataset|label|sample)_(?:dict|map|list)|meta_?(?:data|infos?)|pred(?:iction)?s|vocab|corpus|tokenizer|config|cfg|hparams|settings"
+    r"(?:\w{1,40}_)?(?:(?:vocab|corpus|data|dataset|label|sample)_(?:dict|map|list)|meta_?(?:data|infos?)|pred(?:iction)?s|vocab(?:ulary)?(?:_\w{1,20})?|corpus|tokenizer|config|cfg|hparams|settings"
     r"|mels?|(?:mel_)?spec(?:trogram)?s?|audios?|wav(?:eform)?s?)"
 )
 _MODEL_NAME = regex(r"(?i)(?:\w{1,40}_)?(?:model|net|network|\w{0,20}coder)")

@@ -219,9 +219,14 @@ def _is_given_again(file: ast.expr, facts: Facts) -> bool:
 def _writes(call: ast.Call, file: ast.expr) -> bool:
     match call:
         case ast.Call(func=ast.Name(id="open"), args=[path, ast.Constant(value="wb"), *_]):
-            return ast.unparse(path) == ast.unparse(_opened(file))
+            return _spelt(path) == _spelt(_opened(file))
     to = path_of(call) if isinstance(call.func, ast.Attribute) and call.func.attr in _WRITING else None
-    return to is not None and ast.unparse(_opened(to)) == ast.unparse(_opened(file))
+    return to is not None and _spelt(_opened(to)) == _spelt(_opened(file))
+
+
+def _spelt(path: ast.expr) -> str:
+    """A path as code, `"./net.pt"` as `"net.pt"`."""
+    return ast.unparse(path).replace("'./", "'")
 
 
 def _writes_one_of(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
