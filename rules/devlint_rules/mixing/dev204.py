@@ -116,7 +116,7 @@ class NumpyFromAccelerator(Rule):
             node,
             f"`{text}` is {where}, and `{taker}` takes tensors on cpu only: {fails_with}{inside}",
             "likely" if is_likely(mixing) else "certain",
-            minor=mixing.weak or may_be_array,
+            minor=mixing.weak or may_be_array or _fails_before(mixing, facts),
             notes=(
                 *(Note(s.message, s.path, s.line, s.column + 1) for s in mixing.calls),
                 *facts.notes(operand.value.trail[-3:]),
@@ -134,6 +134,14 @@ class NumpyFromAccelerator(Rule):
             and not (is_likely(mixing) and (_is_one_of_several(node, facts) or is_test_file(Path(facts.path))))
             else None,
         )
+
+
+def _fails_before(mixing: Mixing, facts: Facts) -> bool:
+    """Whether the call that gives what is to be on the host fails itself, for what it is given is elsewhere: `model(y).numpy()`."""
+    node = mixing.other.node
+    made = [v for n in ast.walk(node) if isinstance(n, ast.Name) for v in facts.model.assigned_values(n)]
+    calls = (n for value in (node, *made) for n in ast.walk(value) if isinstance(n, ast.Call))
+    return any(call is not mixing.node and call in facts.model.mixings for call in calls)
 
 
 def _may_be_array(operand: ast.expr, called: str, facts: Facts) -> bool:
