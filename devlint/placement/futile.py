@@ -195,7 +195,9 @@ def _is_never_set(read: ast.Attribute, model: Asked) -> bool:
     if read.attr in torch_knowledge().wrappers["torch.nn.DataParallel"] or any(map(_SETTING.search, texts)):
         return False
     name, others = re.escape(read.attr), [model.source.text, *(f.source.text for f in model.files_naming(cls.name))]
-    own = re.compile(rf"['\"]{name}['\"]|\.{name}\b[^\n=(]{{0,60}}=(?!=)|\b(?:for|as)\b(?:(?!\bin\b)[^\n]){{0,60}}\.{name}\b")
+    own = re.compile(
+        rf"['\"]{name}['\"]|\.{name}\b[^\n=(]{{0,60}}=(?!=)|\b(?:for|as)\b(?:(?!\bin\b)[^\n]){{0,60}}\.{name}\b"
+    )
     by_others = re.compile(rf"['\"]{name}['\"]|(?<!\bself)\.{name}\b[^\n=(]{{0,60}}=(?!=)")
     return not any(map(own.search, texts)) and not any(map(by_others.search, others)) and not _may_be_base(cls, model)
 

@@ -17,7 +17,7 @@ from devlint_rules.mixing.apart import at_call, is_likely, place_text, root_of, 
 from devlint_rules.mixing.proof import is_surely_there
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
+    from devlint.facts import Facts, Mixing
 
 # Packages whose functions turn what they are given into arrays.
 _ARRAY_PACKAGES = (
