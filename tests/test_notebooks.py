@@ -202,6 +202,7 @@ def test_what_a_notebook_loads_to_look_at_is_results(tmp_path: Path) -> None:
     shown = {
         "results": "name = 'resnet'\nfound = torch.load(f'{name}_model.pt')\nprint(found['scores'].mean())\n",
         "states": "state_dict = torch.load('best.pt')\nprint(state_dict['weight'].norm())\n",
+        "whole": "checkpoint = torch.load('best.pt')\nmodel = checkpoint['model'].to(device)\n",
         "keys": "model = nn.Linear(2, 2).to(device)\nfound = torch.load('best.pt')\nprint(1)\nmodel.load_state_dict(found['net'])\n",
     }
     told = {}
@@ -211,7 +212,7 @@ def test_what_a_notebook_loads_to_look_at_is_results(tmp_path: Path) -> None:
         path.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
         linter = Linter(Settings(root=tmp_path, src=(tmp_path,)), load_registry())
         told[name] = [f.code for f in linter.check(read_source(path, path.name))]
-    assert told == {"results": [], "states": ["DEV301"], "keys": ["DEV301"]}
+    assert told == {"results": [], "states": ["DEV301"], "whole": ["DEV301"], "keys": ["DEV301"]}
 
 
 def test_places_hold_after_a_fix_has_added_lines(tmp_path):

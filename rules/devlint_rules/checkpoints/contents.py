@@ -66,7 +66,7 @@ def speaks_of_model(call: ast.Call, facts: Facts) -> bool:
     return _is_moved(call, facts) or any(_OF_MODELS.search(text) is not None for text in texts)
 
 
-_OF_STATES = regex(r"state_?dict")
+_OF_STATES = regex(r"state_?dict|\['(?:\w{1,40}_)?(?:model|net)'\]|^(?:\w{1,40}_)?(?:model|net) = ")
 # So many statements behind a load say what it is of.
 _NEAR = 3
 
