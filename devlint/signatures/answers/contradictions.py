@@ -21,6 +21,7 @@ from devlint.signatures.answers.excuses import (
     is_of_pass_before,
     stands_in,
 )
+from devlint.signatures.answers.indices import is_index, is_number_taken, is_one_of_loop
 from devlint.signatures.answers.left_open import (
     is_for_arrays,
     is_for_mappings,
@@ -314,7 +315,7 @@ def _apart(
         # A loader's own collation keeps shapes as numbers.
         return None
     if need.sense == "index" and (
-        not _is_index(b) or _is_number_taken(other_node, need.node) or _is_one_of_loop(other_node, frame, b)
+        not is_index(b) or is_number_taken(other_node, need.node) or is_one_of_loop(other_node, frame, b)
     ):
         # A number that indexes: torch takes it from anywhere.
         return None
@@ -416,40 +417,6 @@ def _stands_in_function(frame: Frame, step: Step) -> bool:
         return False
     node = frame.function.node
     return node.lineno <= step.line <= (node.end_lineno or node.lineno)
-
-
-def _is_index(value: Value) -> bool:
-    """Whether what indexes has a dimension, as far as is known: of an input that is taken for granted."""
-    return value.rank == RANKED or value.kind is BATCH or (value.place.is_open and value.rank != ZERO_DIM)
-
-
-def _is_number_taken(index: ast.expr, around: ast.expr | ast.AugAssign) -> bool:
-    """`source[j]` in `found[i, source[j], begin:end]`: one number of many, for all that is known."""
-    match index, around:
-        case ast.Subscript(slice=ast.Name()), ast.Subscript(slice=ast.Tuple()):
-            return True
-    return False
-
-
-def _is_one_of_loop(index: ast.expr, frame: Frame, value: Value) -> bool:
-    """`order[i]` in `for i in best:`, `table[t.long()]` in `for t, p in zip(labels, found):`: one number of many, as far as is known."""
-    while isinstance(index, ast.Call) and isinstance(index.func, ast.Attribute):
-        index = index.func.value
-    return isinstance(index, ast.Name) and any(
-        isinstance(loop, (ast.For, ast.comprehension)) and _takes_one(loop, index.id, value)
-        for parent in frame.source.ancestors(index)
-        for loop in (parent, *getattr(parent, "generators", ()))
-    )
-
-
-def _takes_one(loop: ast.For | ast.comprehension, name: str, value: Value) -> bool:
-    """Whether a loop goes by a name through what it is over, or beside others: that is no loader, which gives tuples as well."""
-    match loop.target, loop.iter:
-        case ast.Name(id=taken), _:
-            return taken == name
-        case ast.Tuple(elts=taken), ast.Call(func=ast.Name(id="zip")):
-            return value.kind is not BATCH and any(isinstance(t, ast.Name) and t.id == name for t in taken)
-    return False
 
 
 def _are_different(a: Place, b: Place) -> bool:
