@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import access_path, blocks_of, last_name, own_nodes
+from devlint.facts import access_path, blocks_of, last_name, own_nodes, walk
 from devlint.lazy import regex
 from devlint_rules.checkpoints.measured import is_measure, may_be_tensor
 
@@ -78,7 +78,7 @@ def _is_unused_state(call: ast.expr, facts: Facts) -> bool:
         case ast.Assign(targets=[ast.Name(id=name)]) if _STATE.search(name):
             scope = facts.model.enclosing_scope(call)
             return not any(
-                isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) for n in ast.walk(scope)
+                isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) for n in walk(scope)
             )
     return False
 
@@ -122,7 +122,7 @@ class _Landing:
         self._known: set[tuple[ast.AST, str]] = set()
         self._waiting: list[tuple[ast.AST, str, ast.AST]] = []
         # Of a function that may stand in another file.
-        nodes = ast.walk(within) if within is not None else ()
+        nodes = walk(within) if within is not None else ()
         self._parents = {child: node for node in nodes for child in ast.iter_child_nodes(node)}
 
     def follow(self, start: ast.expr) -> bool:
@@ -149,7 +149,7 @@ class _Landing:
     def _uses(self, scope: ast.AST, path: str, since: ast.AST) -> Iterator[ast.expr]:
         """Where what a statement gives a name is read, up to where it is moved for good."""
         # Functions in it read the name as well.
-        nodes = list(ast.walk(scope))
+        nodes = list(walk(scope))
         first = 0 if "." in path else getattr(since, "lineno", 0)
         found = [
             n
@@ -356,7 +356,7 @@ def _is_shared(name: str, scope: ast.AST) -> bool:
         name in n.names
         if isinstance(n, (ast.Global, ast.Nonlocal))
         else isinstance(n, ast.Name) and n.id == name and n not in own
-        for n in ast.walk(scope)
+        for n in walk(scope)
     )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from devlint.facts import calls_in, is_setting, last_name, own_nodes, units_at
+from devlint.facts import calls_in, is_setting, last_name, own_nodes, units_at, walk
 from devlint.lazy import regex
 from devlint_rules.checkpoints.files import path_of
 from devlint_rules.checkpoints.writers import is_written_from_host, texts_in
@@ -40,7 +41,7 @@ def is_own(call: ast.Call, first: int, facts: Facts) -> bool:
 
 def _is_of_rank(file: ast.expr, facts: Facts) -> bool:
     """Whether each process, or each device, has a file of its own: the one that reads it wrote it, on the device that it has."""
-    parts = [n for value in (file, *values_of(file, facts)) for n in ast.walk(value)]
+    parts = [n for value in (file, *values_of(file, facts)) for n in walk(value)]
     owners = {id(n.value) for n in parts if isinstance(n, ast.Attribute)}
     names = (n for n in parts if isinstance(n, (ast.Name, ast.Attribute)) and id(n) not in owners)
     return any(_RANK.fullmatch(last_name(n)) for n in names)
@@ -67,7 +68,7 @@ def _is_written_before(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
         return True
     if _is_best_of_run(file, facts) and any(last_name(n.func) in _TRAINING for n in before):
         return True
-    parts = {n.id for value in (file, *values_of(file, facts)) for n in ast.walk(value) if isinstance(n, ast.Name)}
+    parts = {n.id for value in (file, *values_of(file, facts)) for n in walk(value) if isinstance(n, ast.Name)}
     if any(_EXPORTING.match(last_name(n.func)) and _is_handed(n, "", parts) for n in before):
         return True
     if isinstance(file, ast.Constant) and any(_is_told(n, file) for n in before):
@@ -99,7 +100,7 @@ def _is_kept_by_one_told(before: list[ast.Call], model: str, file: ast.expr, fac
 def _is_best_of_run(file: ast.expr, facts: Facts) -> bool:
     """`checkpoint.best_model_path`: where a trainer's callback says that it has put what a run brought."""
     return any(
-        isinstance(n, ast.Attribute) and n.attr in _OF_RUN for v in (file, *values_of(file, facts)) for n in ast.walk(v)
+        isinstance(n, ast.Attribute) and n.attr in _OF_RUN for v in (file, *values_of(file, facts)) for n in walk(v)
     )
 
 
@@ -380,7 +381,7 @@ def _makes(statement: ast.stmt, target: str, path: str) -> bool:
 
 
 def _holds(body: list[ast.stmt], node: ast.AST) -> bool:
-    return any(node is inner for statement in body for inner in ast.walk(statement))
+    return any(node is inner for statement in body for inner in walk(statement))
 
 
 def _is_on_the_host(file: ast.expr, facts: Facts) -> bool:
@@ -433,7 +434,7 @@ def _is_release(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     if not isinstance(scope, ast.Module) and isinstance(file, ast.Name) and _OF_BACKBONES.search(scope.name):
         return any(a.arg == file.id for a in facts.model.source.function_at(scope).parameters)
     tests = (p.test for p in facts.model.ancestors(call) if isinstance(p, ast.If))
-    return named and any(last_name(n) == "pretrained" for test in tests for n in ast.walk(test))
+    return named and any(last_name(n) == "pretrained" for test in tests for n in walk(test))
 
 
 def _is_kept_under_a_name(file: ast.expr) -> bool:
@@ -452,7 +453,7 @@ _OF_BACKBONES = regex(r"(?i)backbone|imagenet")
 
 def _names_in(file: ast.expr, facts: Facts) -> Iterator[str]:
     """The names that an expression asks of packages: `torchvision.models.resnet.model_urls`."""
-    for node in ast.walk(file):
+    for node in walk(file):
         if isinstance(node, (ast.Name, ast.Attribute)):
             yield facts.model.qualified(node) or ""
 
@@ -470,20 +471,27 @@ _BACKBONE = regex(
 
 def _ships_with_the_code(file: ast.expr, facts: Facts) -> bool:
     """A file whose path starts from `__file__` is the author's own, and loads wherever the code was tested."""
-    return any("__file__" in ast.unparse(value) for value in (file, *values_of(file, facts)))
+    nodes = (n for value in (file, *values_of(file, facts)) for n in walk(value))
+    return any(isinstance(n, ast.Name) and n.id == "__file__" for n in nodes)
 
 
-def values_of(file: ast.expr, facts: Facts) -> Iterator[ast.expr]:
+# Several questions about a file ask for them.
+@lru_cache(maxsize=32)
+def values_of(file: ast.expr, facts: Facts) -> tuple[ast.expr, ...]:
     """What the names in an expression are assigned, and what the names in there are at the top level."""
+    return tuple(_values(file, facts))
+
+
+def _values(file: ast.expr, facts: Facts) -> Iterator[ast.expr]:
     if isinstance(file, ast.Attribute):
         # `self.path = folder + name`, some lines before.
         stores = (n for n in own_nodes(facts.model.enclosing_scope(file)) if isinstance(n, ast.Assign))
         yield from (n.value for n in stores if any(ast.unparse(t) == ast.unparse(file) for t in n.targets))
-    for name in (n for n in ast.walk(file) if isinstance(n, ast.Name)):
+    for name in (n for n in walk(file) if isinstance(n, ast.Name)):
         given = (*facts.model.assigned_values(name), *_entered(name, facts), *_looped_over(name, facts))
         for value in (*given, *facts.model.source.top_level_values(name.id)):
             yield value
-            for inner in ast.walk(value):
+            for inner in walk(value):
                 if isinstance(inner, ast.Name) and inner.id != name.id:
                     yield from facts.model.source.top_level_values(inner.id)
 
@@ -495,17 +503,34 @@ def _makers(name: ast.Name, facts: Facts) -> list[ast.expr]:
 
 def _entered(name: ast.Name, facts: Facts) -> list[ast.expr]:
     """What a `with` enters under a name: `with open(path) as name:`."""
-    items = [i for n in own_nodes(facts.model.enclosing_scope(name)) if isinstance(n, ast.With) for i in n.items]
-    return [i.context_expr for i in items if i.optional_vars and ast.unparse(i.optional_vars) == name.id]
+    return _entered_in(facts.model.enclosing_scope(name)).get(name.id, [])
+
+
+# A scope is asked for each of its loads.
+@lru_cache(maxsize=8)
+def _entered_in(scope: ast.AST) -> dict[str, list[ast.expr]]:
+    found: dict[str, list[ast.expr]] = {}
+    for item in (i for n in own_nodes(scope) if isinstance(n, ast.With) for i in n.items):
+        if isinstance(item.optional_vars, ast.Name):
+            found.setdefault(item.optional_vars.id, []).append(item.context_expr)
+    return found
 
 
 def _looped_over(name: ast.Name, facts: Facts) -> list[ast.expr]:
     """What a loop takes a name from: `for name in glob.glob("*.mel"):`."""
-    loops = (n for n in own_nodes(facts.model.enclosing_scope(name)) if isinstance(n, (ast.For, ast.AsyncFor)))
-    return [loop.iter for loop in loops if isinstance(loop.target, ast.Name) and loop.target.id == name.id]
+    return _looped_over_in(facts.model.enclosing_scope(name)).get(name.id, [])
+
+
+@lru_cache(maxsize=8)
+def _looped_over_in(scope: ast.AST) -> dict[str, list[ast.expr]]:
+    found: dict[str, list[ast.expr]] = {}
+    for loop in own_nodes(scope):
+        if isinstance(loop, (ast.For, ast.AsyncFor)) and isinstance(loop.target, ast.Name):
+            found.setdefault(loop.target.id, []).append(loop.iter)
+    return found
 
 
 def _imported_values(file: ast.expr, facts: Facts) -> list[ast.expr]:
     """What the names in an expression are where they are imported from."""
-    names = (n.id for n in ast.walk(file) if isinstance(n, ast.Name))
+    names = (n.id for n in walk(file) if isinstance(n, ast.Name))
     return [value for name in names for value in facts.model.imported_values(name)]

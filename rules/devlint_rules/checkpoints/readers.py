@@ -256,7 +256,7 @@ def _is_met_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared:
     """Whether a node of a scope stands under no condition but those that are shared."""
     around = [parent for parent in _up_to(node, scope, model) if parent not in shared]
     counted = {
-        n.id for loop in around if isinstance(loop, ast.For) for n in ast.walk(loop.target) if isinstance(n, ast.Name)
+        n.id for loop in around if isinstance(loop, ast.For) for n in walk(loop.target) if isinstance(n, ast.Name)
     }
     # What a loop asks of its own count holds for some pass.
     return not any(_is_condition(parent) and not _asks_of(parent, counted) for parent in around)
@@ -264,7 +264,7 @@ def _is_met_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared:
 
 def _asks_of(condition: ast.AST, names: set[str]) -> bool:
     test = condition.test if isinstance(condition, ast.If) else None
-    return test is not None and any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(test))
+    return test is not None and any(isinstance(n, ast.Name) and n.id in names for n in walk(test))
 
 
 def _names_cuda(place: ast.expr, model: PlacementModel) -> bool:
@@ -321,7 +321,7 @@ def _has_just_trained(setting: str, model: PlacementModel, node: ast.AST) -> boo
         for block in (getattr(parent, name, None) for name in ("body", "orelse")):
             if isinstance(block, list) and child in block:
                 before = block[: block.index(child)]
-                if any(_trains(n, owner) for statement in before for n in ast.walk(statement)):
+                if any(_trains(n, owner) for statement in before for n in walk(statement)):
                     return True
                 if any(_trains_and_saves(s, setting, model) or _is_training_loop(s) for s in before):
                     return True
@@ -351,7 +351,7 @@ def _is_training_loop(statement: ast.stmt) -> bool:
     """Whether a loop trains and saves what comes of it, epoch after epoch: what is read behind it is that."""
     if not isinstance(statement, (ast.For, ast.While)):
         return False
-    called = {last_name(n.func) for n in ast.walk(statement) if isinstance(n, ast.Call)}
+    called = {last_name(n.func) for n in walk(statement) if isinstance(n, ast.Call)}
     return any(map(_SAVES_EPOCH.match, called)) and any(n == "backward" or _IS_TRAINING.match(n) for n in called)
 
 

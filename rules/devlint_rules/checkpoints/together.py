@@ -6,7 +6,7 @@ import ast
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from devlint.facts import own_nodes, walk
+from devlint.facts import last_name, own_nodes, walk
 from devlint.lazy import regex
 from devlint_rules.beside import other_branches
 from devlint_rules.checkpoints.contents import is_of_checkpoint, is_of_data
@@ -66,6 +66,7 @@ def _is_open(node: ast.Call, found: ast.Call, facts: Facts) -> bool:
     return (
         node is not found
         and len(node.args) == 1
+        and last_name(node.func) == last_name(found.func)
         and all(k.arg not in ("map_location", None) for k in node.keywords)
         and ast.dump(node.func) == ast.dump(found.func)
     )
@@ -152,7 +153,7 @@ def loads_of_same(found: ast.Call, facts: Facts) -> list[ast.Call]:
 
 
 def _is_same_call(one: ast.Call, other: ast.Call) -> bool:
-    return bool(one.args) and ast.dump(one) == ast.dump(other)
+    return bool(one.args) and last_name(one.func) == last_name(other.func) and ast.dump(one) == ast.dump(other)
 
 
 def _is_read_as_array(call: ast.Call, facts: Facts) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.facts import own_nodes, units_at, walk
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 def is_written_from_host(call: ast.Call, file: ast.expr, texts: list[str], facts: Facts) -> bool:
     """Whether the project writes the file that a call loads, and always from the host; `texts` stand in the file's path."""
-    if _speaks_of_no_device(facts):
+    if _speaks_of_no_device(facts.model):
         return True
     keys = keys_asked(call, facts)
     if keys and any(keys <= of_host and sign in facts.text.text for sign, of_host in _OF_HOST.items()):
@@ -46,9 +47,10 @@ def is_written_from_host(call: ast.Call, file: ast.expr, texts: list[str], facts
     return not named and _writes_from_host_alone(own, facts)
 
 
-def _speaks_of_no_device(facts: Facts) -> bool:
+# Each load of a file asks that.
+@lru_cache(maxsize=2)
+def _speaks_of_no_device(model: PlacementModel) -> bool:
     """Whether a project saves what it trains, and nowhere says a word of another place than the host, nor leaves that to a framework."""
-    model = facts.model
     trains = model.texts_match(SAVING) and model.texts_match(r"\.backward\(")
     return trains and not (model.texts_match(_FRAMEWORKS) or model.texts_match(_OTHER_PLACES))
 
@@ -278,12 +280,12 @@ def parts_of(write: Write) -> dict[str, ast.expr]:
 
 def texts_in(values: Iterable[ast.AST]) -> list[str]:
     """The texts that stand in expressions."""
-    return [n.value for v in values for n in ast.walk(v) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    return [n.value for v in values for n in walk(v) if isinstance(n, ast.Constant) and isinstance(n.value, str)]
 
 
 def _texts_of(file: ast.expr, write: Write) -> set[str]:
     """The texts in a path, and in what its names are assigned."""
-    names = [n for n in ast.walk(file) if isinstance(n, ast.Name)]
+    names = [n for n in walk(file) if isinstance(n, ast.Name)]
     values = [file, *(v for n in names for v in write.model.assigned_values(n))]
     values += (v for name in names for v in write.model.source.top_level_values(name.id))
     return set(texts_in(values))

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.facts import Kind, Sort, Value, access_path, last_name, own_nodes
+from devlint.facts import Kind, Sort, Value, access_path, last_name, own_nodes, walk
 from devlint.lazy import regex
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def _is_counter(value: ast.Attribute, write: Write) -> bool:
     """Whether an attribute begins as a number, and is counted up by numbers: `self.step = 0`, `self.step += 1`."""
     cls = write.model.source.class_of(write.call)
     stored, counted = [], False
-    for node in ast.walk(cls) if cls is not None else ():
+    for node in walk(cls) if cls is not None else ():
         match node:
             case ast.Assign(targets=[ast.Attribute(attr=attr)], value=given) if attr == value.attr:
                 stored.append(given)
@@ -184,7 +184,7 @@ def _collected(value: ast.Attribute, write: Write) -> list[ast.expr] | None:
     cls = write.model.source.class_of(write.call)
     parts: list[ast.expr] = []
     is_list = False
-    for node in ast.walk(cls) if cls is not None else ():
+    for node in walk(cls) if cls is not None else ():
         match node:
             case ast.Assign(targets=[ast.Attribute(attr=attr)], value=given) if attr == value.attr:
                 if not isinstance(given, ast.List) and not (
@@ -227,9 +227,7 @@ def _iterated(name: ast.Name, scope: ast.AST, model: PlacementModel) -> list[ast
     """What gives a name its values one by one, in the loops of a scope or the comprehension around."""
     around = [g for p in model.ancestors(name) for g in getattr(p, "generators", ())]
     loops = [*around, *(n for n in own_nodes(scope) if isinstance(n, (ast.For, ast.AsyncFor)))]
-    return [
-        loop.iter for loop in loops if any(isinstance(n, ast.Name) and n.id == name.id for n in ast.walk(loop.target))
-    ]
+    return [loop.iter for loop in loops if any(isinstance(n, ast.Name) and n.id == name.id for n in walk(loop.target))]
 
 
 def _copies_each_to_host(node: ast.AST, name: str) -> bool:
