@@ -66,6 +66,8 @@ def _is_written_before(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     ]
     if any(_writes(n, file) or _writes_one_of(n, file, facts) for n in before) or _is_given_by_writer(file, facts):
         return True
+    if _is_of_turn_before(file) and any(_writes_one_of(n, file, facts) for n in calls_in(scope)):
+        return True
     if _is_best_of_run(file, facts) and any(last_name(n.func) in _TRAINING for n in before):
         return True
     parts = {n.id for value in (file, *values_of(file, facts)) for n in walk(value) if isinstance(n, ast.Name)}
@@ -228,6 +230,13 @@ def _writes(call: ast.Call, file: ast.expr) -> bool:
 def _spelt(path: ast.expr) -> str:
     """A path as code, `"./net.pt"` as `"net.pt"`."""
     return ast.unparse(path).replace("'./", "'")
+
+
+def _is_of_turn_before(file: ast.expr) -> bool:
+    """`f"step_{step - 1}.pt"`: the turn before has written it."""
+    return any(
+        isinstance(n, ast.BinOp) and isinstance(n.op, ast.Sub) and ast.unparse(n.right) == "1" for n in walk(file)
+    )
 
 
 def _writes_one_of(call: ast.Call, file: ast.expr, facts: Facts) -> bool:

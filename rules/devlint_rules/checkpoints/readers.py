@@ -323,7 +323,7 @@ def _has_just_trained(setting: str, model: PlacementModel, node: ast.AST) -> boo
                 before = block[: block.index(child)]
                 if any(_trains(n, owner) for statement in before for n in walk(statement)):
                     return True
-                if any(_trains_and_saves(s, setting, model) or _is_training_loop(s) for s in before):
+                if any(_trains_and_saves(s, setting, model) or _is_training_loop(s, model) for s in before):
                     return True
         child = parent
     return False
@@ -347,12 +347,24 @@ def _trains_and_saves(statement: ast.stmt, setting: str, model: PlacementModel) 
     return False
 
 
-def _is_training_loop(statement: ast.stmt) -> bool:
-    """Whether a loop trains and saves what comes of it, epoch after epoch: what is read behind it is that."""
+def _is_training_loop(statement: ast.stmt, model: PlacementModel) -> bool:
+    """Whether a loop trains and saves what comes of it, epoch after epoch or task after task: what is read behind it is that."""
     if not isinstance(statement, (ast.For, ast.While)):
         return False
-    called = {last_name(n.func) for n in walk(statement) if isinstance(n, ast.Call)}
-    return any(map(_SAVES_EPOCH.match, called)) and any(n == "backward" or _IS_TRAINING.match(n) for n in called)
+    calls = [n for n in walk(statement) if isinstance(n, ast.Call)]
+    names = {last_name(call.func) for call in calls}
+    counts = isinstance(statement, ast.For) and last_name(statement.target) in ("epoch", "ep")
+    if not (counts or any(name == "backward" or _IS_TRAINING.match(name) for name in names)):
+        return False
+    return any(map(_SAVES_EPOCH.match, names)) or any(_writes_a_file(call, model) for call in calls)
+
+
+def _writes_a_file(call: ast.Call, model: PlacementModel) -> bool:
+    """Whether what a call calls, of the project's, has a `torch.save` in it."""
+    return any(
+        isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and ast.unparse(n.func) == "torch.save"
+        for n in _nodes_called(call, model)
+    )
 
 
 _SAVES_EPOCH = regex(r"_?(?:save|snapshot)(?:_|$)|early_stopp")
