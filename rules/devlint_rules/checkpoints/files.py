@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.facts import Kind, Value, own_nodes
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
+    from devlint.facts import Facts, PlacementModel
 
 
 class Loaded(NamedTuple):
@@ -128,3 +129,33 @@ def _is_store(name: ast.Name) -> bool:
 def _class_of(scope: ast.AST, facts: Facts) -> ast.AST | None:
     parent = next(facts.model.ancestors(scope), None)
     return parent if isinstance(parent, ast.ClassDef) else None
+
+
+# What stands for a part of a path that differs.
+ANY = "\0"
+
+
+def numbered(path: ast.expr, model: PlacementModel) -> str:
+    """A path with a mark in the place of each number or text that is put into it; "" for what isn't put together so."""
+    match path:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            both = numbered(left, model), numbered(right, model)
+            return "".join(both) if all(both) else ""
+        case ast.JoinedStr(values=values):
+            return "".join(str(v.value) if isinstance(v, ast.Constant) else ANY for v in values)
+        case ast.Call(func=ast.Name(id="str")):
+            return ANY
+        case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr="format")):
+            return re.sub(r"\{[^{}]*\}", ANY, text)
+        case ast.Call(func=ast.Attribute(attr="join"), args=[*parts]):
+            found = [numbered(part, model) for part in parts]
+            return "/".join(found) if all(found) else ""
+        case ast.Name() if len(values := list(model.assigned_values(path))) == 1 and ANY in (
+            known := numbered(values[0], model)
+        ):
+            return known
+        case ast.Name() | ast.Attribute():
+            return f"<{ast.unparse(path)}>"
+    return ""

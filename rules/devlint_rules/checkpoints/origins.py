@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from devlint.facts import calls_in, is_setting, last_name, own_nodes, units_at, walk
 from devlint.lazy import regex
-from devlint_rules.checkpoints.files import path_of
+from devlint_rules.checkpoints.files import ANY, numbered, path_of
 from devlint_rules.checkpoints.writers import is_written_from_host, texts_in
 
 if TYPE_CHECKING:
@@ -244,39 +243,12 @@ def _writes_one_of(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     to = path_of(call) if isinstance(call.func, ast.Attribute) and call.func.attr == "save" else None
     if to is None:
         return False
-    read = _numbered(file, facts)
-    return _ANY in read and _LETTERS.search(read) is not None and read == _numbered(to, facts)
+    read = numbered(file, facts.model)
+    return ANY in read and _LETTERS.search(read) is not None and read == numbered(to, facts.model)
 
 
-# What stands for a part that differs, and the text beside it that says which file is meant.
-_ANY = "\0"
+# The text beside a part that differs, which says which file is meant.
 _LETTERS = regex(r"[^\W\d_]{2}")
-
-
-def _numbered(path: ast.expr, facts: Facts) -> str:
-    """A path with a mark in the place of each number or text that is put into it; "" for what isn't put together so."""
-    match path:
-        case ast.Constant(value=str(text)):
-            return text
-        case ast.BinOp(left=left, op=ast.Add(), right=right):
-            both = _numbered(left, facts), _numbered(right, facts)
-            return "".join(both) if all(both) else ""
-        case ast.JoinedStr(values=values):
-            return "".join(str(v.value) if isinstance(v, ast.Constant) else _ANY for v in values)
-        case ast.Call(func=ast.Name(id="str")):
-            return _ANY
-        case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr="format")):
-            return re.sub(r"\{[^{}]*\}", _ANY, text)
-        case ast.Call(func=ast.Attribute(attr="join"), args=[*parts]):
-            found = [_numbered(part, facts) for part in parts]
-            return "/".join(found) if all(found) else ""
-        case ast.Name() if len(values := list(facts.model.assigned_values(path))) == 1 and _ANY in (
-            known := _numbered(values[0], facts)
-        ):
-            return known
-        case ast.Name() | ast.Attribute():
-            return f"<{ast.unparse(path)}>"
-    return ""
 
 
 def _opened(file: ast.expr) -> ast.expr:

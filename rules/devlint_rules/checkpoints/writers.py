@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.facts import own_nodes, units_at, walk
 from devlint.lazy import regex
+from devlint_rules.checkpoints.files import ANY, numbered
 from devlint_rules.checkpoints.written import Write, is_on_host
 
 if TYPE_CHECKING:
@@ -163,6 +164,7 @@ class _Reading(NamedTuple):
     def pattern(self) -> str:
         """What stands in a file of code that may write it; "" where nothing tells."""
         telling = [rf"['\"/]{re.escape(name)}['\"]" for name in sorted(self.names)]
+        telling += [rf"['\"/]{match[0]}" for name in sorted(self.names) if (match := _BEFORE_NUMBER.match(name))]
         telling += [rf"['\"]{re.escape(key)}['\"]\s?:" for key in sorted(self.keys) if not _USUAL_KEY.search(key)][:1]
         if "." in self.text and not self.text.startswith("self.") and _PATH.fullmatch(self.text):
             telling.append(rf"\bsave\([^\n]{{0,200}}\b{re.escape(self.text)}\b")
@@ -171,6 +173,10 @@ class _Reading(NamedTuple):
     def may_be_from(self, write: Write) -> bool:
         """Whether a write goes to what may be the same file."""
         if self.names & {name.rpartition("/")[2] for name in _texts_of(write.file, write)}:
+            return True
+        if any(
+            _BEFORE_NUMBER.match(name) and _is_one_of(name, numbered(write.file, write.model)) for name in self.names
+        ):
             return True
         if _PATH.fullmatch(self.text) and "." in self.text and ast.unparse(write.file) == self.text:
             return True
@@ -182,6 +188,14 @@ class _Reading(NamedTuple):
         return not self.names and (not self.keys or not keys or self.keys <= keys)
 
 
+def _is_one_of(name: str, written: str) -> bool:
+    """Whether a file's name is one of those that are written with numbers in them: `epoch_12.pt` of `f"{folder}/epoch_{i}.pt"`."""
+    parts = written.rpartition("/")[2].split(ANY)
+    return len(parts) > 1 and re.fullmatch(r"[\w.+-]{1,40}".join(map(re.escape, parts)), name) is not None
+
+
+# What a file's name begins with that goes on with a number.
+_BEFORE_NUMBER = regex(r"[A-Za-z][A-Za-z_-]{3,40}(?=\d)")
 _FILE_NAME = regex(r"[\w-]{1,80}\.(?:pth?|ckpt|tar|bin|pkl|t7|p|torch|weights?|model|params|dat)$")
 _PATH = regex(r"[\w.]{1,80}")
 # Keys that are written wherever a training is saved.
