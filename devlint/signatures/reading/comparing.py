@@ -115,6 +115,9 @@ def _compared_plain(frame: Frame, kind: str, a: Value, b: Value, host_when: bool
                 return TRUE if outcomes[0] else FALSE
     if b.kind is CONSTANT and isinstance(b.data, str) and b.data in ("cpu", "cuda", "gpu"):
         host_when = b.data == "cpu"
+    if kind == "==" and b.kind is DEVICE and b.place == HOST and b.path is None:
+        # `self.device == torch.device("cpu")`
+        host_when = True
     return frame.atoms.literal((kind, token(a), token(b)), host_when)
 
 
