@@ -114,6 +114,11 @@ def _unknown_method(call: Call, owner: Value, name: str) -> Value:
         frame.is_tensor(owner)
         as_tensor = owner.but(kind=TENSOR, likely=True)
         return tensor_method(call, as_tensor, name)
+    if name == "split" and any(
+        o.kind in (TENSOR, BATCH, UNKNOWN) for _, v in call.everything() for _, o in v.options()
+    ):
+        # What splits a tensor, its sizes, says nothing of where it is, and a text is nowhere.
+        return call.fresh(owner.place).but(tags=owner.tags)
     if name in torch_knowledge().tensor_methods and name not in _ANYBODYS:
         if name in ("chunk", "split", "unbind", "sort", "topk", "max", "min") and (call.node.args or call.keywords):
             return call.fresh(owner.place).but(tags=owner.tags)
