@@ -10,7 +10,7 @@ from typing import Protocol
 from devlint.placement.choices import Choices, tests_around
 from devlint.placement.cold import ColdCode, File, flat, says
 from devlint.regexes import regex
-from devlint.source.modules import SourceModule, last_name
+from devlint.source.modules import SourceModule, bound_names, last_name
 from devlint.source.trees import own_nodes, walk
 
 # Tests that keep code from running while somebody waits for it: kernels are compiled, graphs captured, caches filled.
@@ -173,16 +173,22 @@ def _on_in(test: ast.expr) -> Iterator[ast.expr]:
 
 
 def _is_off_in(nodes: list[ast.AST], name: str) -> bool:
-    stored = [n for n in nodes if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)]
-    if len(stored) != 1 or any(isinstance(n, (ast.Global, ast.Nonlocal)) and name in n.names for n in nodes):
-        return False
-    return any(
-        isinstance(n, ast.Assign)
-        and n.targets == stored
-        and isinstance(n.value, ast.Constant)
-        and n.value.value in _OFF_VALUES
-        for n in nodes
-    )
+    match [n for n in nodes if _may_bind(n, name)]:
+        case [ast.Assign(targets=[ast.Name()], value=ast.Constant(value=value))]:
+            return value in _OFF_VALUES
+    return False
+
+
+def _may_bind(node: ast.AST, name: str) -> bool:
+    """Whether a statement, or a part of one, gives a name a value, or lets others give it one."""
+    match node:
+        case ast.Global(names=names) | ast.Nonlocal(names=names):
+            return name in names
+        case ast.NamedExpr(target=ast.Name(id=bound)) | ast.arg(arg=bound) | ast.ExceptHandler(name=bound):
+            return bound == name
+        case ast.stmt():
+            return name in bound_names(node)
+    return False
 
 
 _OFF_VALUES = (None, False, "")
