@@ -259,7 +259,9 @@ def is_host_program(project: Project, source: SourceModule) -> bool:
     if _runs(source) and all(user is not None and _PLACES.search(user.text) is None for user in users):
         return True
     # A part of programs none of which says anything of devices.
-    return not project.texts_match(_PLACES.pattern, path) and project.texts_match(_PROGRAM, path)
+    return not project.texts_match(_PLACES.pattern, path) and (
+        project.texts_match(_PROGRAM, path) or (project.is_only_run(path) and project.texts_match(_TRAINS, path))
+    )
 
 
 def is_of_host_programs(project: Project, source: SourceModule) -> bool:
@@ -300,6 +302,7 @@ _PLACES = regex(rf"(?i){_WORDS}|trainer")
 # The same where a program's own class may be called a trainer.
 _OF_DEVICES = regex(rf"(?i){_WORDS}|lightning|import[^\n]{{0,80}}\bTrainer\b")
 _PROGRAM = r"(?m)^if __name__ == "
+_TRAINS = r"\.backward\("
 
 
 def is_made_elsewhere(project: Project, source: SourceModule, function: FunctionModel | None) -> bool:
