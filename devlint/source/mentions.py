@@ -49,9 +49,15 @@ _BY_TEXT = regex(
 )
 # Bases that call none of the methods that their classes define, but those of `_CALLED`.
 _PLAIN_BASES = frozenset(
-    {"object", "ABC", "nn", "torch", "Module", "Generic", "Protocol", "Enum", "typing", "abc", "ABCMeta", "metaclass", "T"}
+    {"object", "ABC", "nn", "torch", "Module", "Generic", "Protocol", "Enum", "typing", "abc", "ABCMeta", "metaclass", "T",
+     "pl", "L", "lightning", "pytorch_lightning", "LightningModule"}
 )  # fmt: skip
-_CALLED = regex(r"__\w+__|forward|extra_repr|train|eval|to|_apply|_load_from_state_dict|_save_to_state_dict")
+# The hooks of a LightningModule among them: https://lightning.ai/docs/pytorch/stable/common/lightning_module.html#hooks
+_CALLED = regex(
+    r"__\w+__|forward|extra_repr|train|eval|to|_apply|_load_from_state_dict|_save_to_state_dict"
+    r"|(?:on|configure|training|validation|test|predict|optimizer|lr_scheduler|transfer_batch|tbptt|amp|get)_\w+"
+    r"|\w+_dataloader|prepare_data|setup|teardown|backward|manual_backward|freeze|unfreeze|all_gather|tng_dataloader|summarize|print|log\w*"
+)
 
 
 # Names that say, where they are quoted, in which mode something runs.
