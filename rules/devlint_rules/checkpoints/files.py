@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.facts import Kind, Value, own_nodes
@@ -144,7 +145,7 @@ def numbered(path: ast.expr, model: PlacementModel) -> str:
             both = numbered(left, model), numbered(right, model)
             return "".join(both) if all(both) else ""
         case ast.JoinedStr(values=values):
-            return "".join(str(v.value) if isinstance(v, ast.Constant) else ANY for v in values)
+            return "".join(map(partial(_put_in, model=model), values))
         case ast.Call(func=ast.Name(id="str")):
             return ANY
         case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr="format")):
@@ -159,3 +160,10 @@ def numbered(path: ast.expr, model: PlacementModel) -> str:
         case ast.Name() | ast.Attribute():
             return f"<{ast.unparse(path)}>"
     return ""
+
+
+def _put_in(part: ast.expr, model: PlacementModel) -> str:
+    """A part of an f-string: its text, or what is known of the path that is put in there."""
+    if isinstance(part, ast.FormattedValue) and ANY in (known := numbered(part.value, model)):
+        return known
+    return str(part.value) if isinstance(part, ast.Constant) else ANY

@@ -57,7 +57,7 @@ def _speaks_of_no_device(model: PlacementModel) -> bool:
 
 
 # Said also of its own files: a project that is too large to tell matches anything.
-_OTHER_PLACES = r"(?i)\b(?:cuda|[gx]pus?|devices?|mps|hpu|npu|tpus?)\b|\.to\(|accelerat|parallel|distributed|\bdeepspeed|\bfastai|\bskorch|pretrained"
+_OTHER_PLACES = r"(?i)\b(?:cuda|[gx]pus?|devices?|mps|hpu|npu|tpus?)\b|\.to\((?!torch\.(?:u?int|b?float|double|half|long|bool)\d{0,2}\))|accelerat|parallel|distributed|\bdeepspeed|\bfastai|\bskorch|pretrained"
 
 
 def _is_saved_from_host(named: set[str], own: list[Write], facts: Facts) -> bool:
@@ -174,9 +174,7 @@ class _Reading(NamedTuple):
         """Whether a write goes to what may be the same file."""
         if self.names & {name.rpartition("/")[2] for name in _texts_of(write.file, write)}:
             return True
-        if any(
-            _BEFORE_NUMBER.match(name) and _is_one_of(name, numbered(write.file, write.model)) for name in self.names
-        ):
+        if any(_is_one_of(name, numbered(write.file, write.model)) for name in self.names):
             return True
         if _PATH.fullmatch(self.text) and "." in self.text and ast.unparse(write.file) == self.text:
             return True
@@ -189,9 +187,17 @@ class _Reading(NamedTuple):
 
 
 def _is_one_of(name: str, written: str) -> bool:
-    """Whether a file's name is one of those that are written with numbers in them: `epoch_12.pt` of `f"{folder}/epoch_{i}.pt"`."""
-    parts = written.rpartition("/")[2].split(ANY)
-    return len(parts) > 1 and re.fullmatch(r"[\w.+-]{1,40}".join(map(re.escape, parts)), name) is not None
+    """Whether a file's name is one of those that are written with something put into them: `epoch_12.pt` of `f"{folder}/epoch_{i}.pt"`."""
+    *parts, last = written.rpartition("/")[2].split(ANY)
+    is_told = _LETTERS.search("".join((*parts, last.rpartition(".")[0]))) is not None
+    return (
+        is_told
+        and bool(parts)
+        and re.fullmatch(r"[\w.+-]{0,40}".join(map(re.escape, (*parts, last))), name) is not None
+    )
+
+
+_LETTERS = regex(r"[^\W\d_]{4}")
 
 
 # What a file's name begins with that goes on with a number.

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class Write(NamedTuple):
-    """A `torch.save(value, file)`, in a file of code of the project."""
+    """A `torch.save(value, file)`, in a file of code of the project; or what a function returns that is written."""
 
-    call: ast.Call
+    call: ast.Call | ast.Return
     value: ast.expr
     file: ast.expr
     model: PlacementModel
@@ -40,13 +40,22 @@ _OF_OWNER = frozenset(
 )
 
 
-def is_on_host(value: ast.expr, write: Write, depth: int = 0, *, read: bool = False) -> bool:
-    """Whether all of a value is on the host for sure where it is written; what was `read` before may be taken to be so."""
+def is_on_host(
+    value: ast.expr, write: Write, depth: int = 0, *, read: bool = False, under_way: frozenset[str] = frozenset()
+) -> bool:
+    """Whether all of a value is on the host for sure where it is written; what was `read` before may be taken to be so.
+
+    `under_way` are the names that are being asked about: what one is made of itself says nothing more of it.
+    """
     if depth > _MAX_DEPTH:
         return False
+    if isinstance(value, ast.Name):
+        if value.id in under_way:
+            return True
+        under_way |= {value.id}
 
     def is_so(part: ast.expr | None) -> bool:
-        return part is None or is_on_host(part, write, depth + 1, read=read)
+        return part is None or is_on_host(part, write, depth + 1, read=read, under_way=under_way)
 
     match value:
         case ast.Constant() | ast.JoinedStr() | ast.Compare():
@@ -59,6 +68,15 @@ def is_on_host(value: ast.expr, write: Write, depth: int = 0, *, read: bool = Fa
             return is_so(part)
         case ast.IfExp(body=one, orelse=other) | ast.BinOp(left=one, right=other):
             return is_so(one) and is_so(other)
+        case ast.Subscript(value=ast.Call() as made, slice=ast.Constant(value=int() as index)) if given := _returned(
+            made, write
+        ):
+            return all(
+                isinstance(v, ast.Tuple)
+                and index < len(v.elts)
+                and is_on_host(v.elts[index], inner, depth + 1, read=read)
+                for v, inner in given
+            )
         case ast.Subscript(value=owner):
             return is_so(owner)
         case ast.Call(func=ast.Attribute(value=owner, attr="to"), args=[place, *_]):
@@ -77,6 +95,8 @@ def is_on_host(value: ast.expr, write: Write, depth: int = 0, *, read: bool = Fa
             return True
         case ast.Call() if _is_new(value, write):
             return True
+        case ast.Call() if given := _returned(value, write):
+            return all(is_on_host(v, inner, depth + 1, read=read) for v, inner in given)
         case ast.Attribute(attr=attr) if attr in _COUNTS or _SETTING.match(ast.unparse(value)):
             return True
         case ast.Attribute() if _is_moved_to_host(value, write) or _is_counter(value, write):
@@ -86,6 +106,16 @@ def is_on_host(value: ast.expr, write: Write, depth: int = 0, *, read: bool = Fa
         case ast.Name():
             return value.id in _SETTINGS or _is_moved_to_host(value, write) or _is_made_on_host(value, write, is_so)
     return _is_known_on_host(write.model.value(value))
+
+
+def _returned(call: ast.Call, write: Write) -> list[tuple[ast.expr, Write]]:
+    """What a function of the project returns, each with where that stands; nothing where that isn't known."""
+    called = write.model.callee(call)
+    file = write.model.file_of(called.function.source) if called is not None else None
+    if called is None or file is None:
+        return []
+    returns = [n for n in called.function.nodes if isinstance(n, ast.Return)]
+    return [(n.value, Write(n, n.value, n.value, file)) for n in returns if n.value is not None]
 
 
 # Keys of what a run counts, or scores.
