@@ -52,11 +52,12 @@ _PLAIN_BASES = frozenset(
     {"object", "ABC", "nn", "torch", "Module", "Generic", "Protocol", "Enum", "typing", "abc", "ABCMeta", "metaclass", "T",
      "pl", "L", "lightning", "pytorch_lightning", "LightningModule"}
 )  # fmt: skip
-# The hooks of a LightningModule among them: https://lightning.ai/docs/pytorch/stable/common/lightning_module.html#hooks
+# The hooks of a LightningModule among them (https://lightning.ai/docs/pytorch/stable/common/lightning_module.html#hooks), and what the
+# users of a model call.
 _CALLED = regex(
     r"__\w+__|forward|extra_repr|train|eval|to|_apply|_load_from_state_dict|_save_to_state_dict"
     r"|(?:on|configure|training|validation|test|predict|optimizer|lr_scheduler|transfer_batch|tbptt|amp|get)_\w+"
-    r"|\w+_dataloader|prepare_data|setup|teardown|backward|manual_backward|freeze|unfreeze|all_gather|tng_dataloader|summarize|print|log\w*"
+    r"|\w+_dataloader|predict|prepare_data|setup|teardown|backward|manual_backward|freeze|unfreeze|all_gather|tng_dataloader|summarize|print|log\w*"
 )
 
 
