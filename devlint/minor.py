@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 # Events of tensors that meet others elsewhere.
 ABOUT_MIXING = ("mixing", "unplaced-factory")
 
-# What checks each gradient for numbers that are none, on the host.
-_ANOMALIES = regex(r"\bset_detect_anomaly\([ \t]{0,9}True\b|\bwith (?:\w{1,40}\.){0,3}detect_anomaly\(")
 _BEFORE_0_4 = regex(BEFORE_0_4)
 _SAYS_BEFORE_0_4 = regex(SAYS_BEFORE_0_4)
 _SINCE_0_4 = regex(SINCE_0_4)
@@ -50,7 +48,7 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
 
     if report.minor or (stall is not None and stall.minor):
         return "few act on it"
-    if (stall is not None or rule.only_amid_step) and _ANOMALIES.search(facts.model.source.without_comments):
+    if (stall is not None or rule.only_amid_step) and _looks_for_anomalies(facts):
         return "each step looks for anomalies, and waits more for that"
     if facts.model.never_runs(facts.statement):
         return "it never runs"
@@ -179,6 +177,19 @@ def _is_expected(node: ast.AST, facts: Facts) -> bool:
         for parent in facts.model.ancestors(node)
         if isinstance(parent, (ast.With, ast.AsyncWith))
         for item in parent.items
+    )
+
+
+def _looks_for_anomalies(facts: Facts) -> bool:
+    """Whether a program has each gradient checked for what is no number, on the host, whatever it is told: `set_detect_anomaly(True)`."""
+    if "set_detect_anomaly" not in facts.model.source.text:
+        return False
+    return any(
+        isinstance(n, ast.Call)
+        and last_name(n.func) == "set_detect_anomaly"
+        and any(isinstance(a, ast.Constant) and a.value is True for a in n.args[:1])
+        and all(_asks_for_main(p) for p in facts.model.ancestors(n) if isinstance(p, ast.If))
+        for n in walk(facts.model.source.tree)
     )
 
 

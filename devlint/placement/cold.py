@@ -264,9 +264,18 @@ class ColdCode:
         return any(_WARM_UP.search(side) or _RECORD.search(side) for side in sides)
 
     def _is_turn(self, name: ast.Name) -> bool:
-        """Whether a loop around counts its passes by a name: `for t in range(n)`, `for t, x in enumerate(loader)`."""
-        loops = (p for p in self._model.ancestors(name) if isinstance(p, (ast.For, ast.AsyncFor)))
-        return any(_counts_passes(loop, name.id) for loop in loops)
+        """Whether the loop that trains counts its passes by a name: `for t in range(n)`, `for t, x in enumerate(loader)`."""
+        child: ast.AST = name
+        counting: ast.For | ast.AsyncFor | None = None
+        for parent in self._model.ancestors(name):
+            if counting is not None and isinstance(parent, (ast.For, ast.AsyncFor, ast.While)):
+                # One within a step comes to its first pass at each step.
+                if _steps([s for s in parent.body if s is not child]):
+                    return False
+            elif isinstance(parent, (ast.For, ast.AsyncFor)) and _counts_passes(parent, name.id):
+                counting = parent
+            child = parent
+        return counting is not None and _steps(counting.body)
 
     def _looks_at_clock(self, test: ast.AST) -> bool:
         """`time.time() - last > 10`, also by way of a name."""
@@ -489,12 +498,15 @@ def _is_abnormal(test: ast.expr) -> bool:
 
 
 def _counts_passes(loop: ast.For | ast.AsyncFor, name: str) -> bool:
-    called = {last_name(n.func) for n in ast.walk(loop.iter) if isinstance(n, ast.Call)}
+    over = loop.iter
+    while isinstance(over, ast.Call) and last_name(over.func) in ("tqdm", "track") and over.args:
+        over = over.args[0]
+    called = last_name(over.func) if isinstance(over, ast.Call) else ""
     match loop.target:
         case ast.Name(id=counter):
-            return counter == name and bool(called & {"range", "trange"})
+            return counter == name and called in ("range", "trange")
         case ast.Tuple(elts=[ast.Name(id=counter), *_]):
-            return counter == name and "enumerate" in called
+            return counter == name and called == "enumerate"
     return False
 
 

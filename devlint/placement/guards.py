@@ -11,7 +11,7 @@ from devlint.placement.choices import Choices, tests_around
 from devlint.placement.cold import ColdCode, File, flat, says
 from devlint.regexes import regex
 from devlint.source.modules import SourceModule, bound_names, last_name
-from devlint.source.trees import own_nodes, walk
+from devlint.source.trees import walk
 
 # Tests that keep code from running while somebody waits for it: kernels are compiled, graphs captured, caches filled.
 _APART = regex(
@@ -68,17 +68,38 @@ class Guards:
         for parent in self._model.ancestors(node):
             flags += _flags(parent, child)
             if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                return any(self._stays_off(flag, parent) or self._is_set_off(flag, parent) for flag in flags)
+                return any(self._stays_off(flag, parent) for flag in flags) or self._is_set_off(node)
             child = parent
-        return any(self._is_set_off(flag, self._model.source.tree) for flag in flags)
+        return self._is_set_off(node)
 
-    def _is_set_off(self, flag: ast.expr, scope: ast.FunctionDef | ast.AsyncFunctionDef | ast.Module) -> bool:
-        """Whether a scope, or the file, sets a name once, to what is off: `checkpoint = None`, which whoever needs one changes."""
-        if not isinstance(flag, ast.Name):
-            return False
-        if not isinstance(scope, ast.Module) and flag.id in self._model.source.function_at(scope).local_names:
-            return _is_off_in(list(own_nodes(scope)), flag.id)
-        return _is_off_in(list(walk(self._model.source.tree)), flag.id)
+    def _is_set_off(self, node: ast.AST) -> bool:
+        """Whether a node runs only where a name is on that its scope, or the file, sets once, and to what is off.
+
+        `checkpoint = None`, which whoever needs one changes.
+        """
+        child, asked = node, list[tuple[str, bool]]()
+        scope: ast.FunctionDef | ast.AsyncFunctionDef | None = None
+        for parent in self._model.ancestors(node):
+            asked += (pair for test, holds in tests_around(parent, child) if holds for pair in _names_on(test))
+            if isinstance(parent, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                scope = parent
+                break
+            child = parent
+        return any(self._is_off_name(name, scope, is_there=is_there) for name, is_there in asked)
+
+    def _is_off_name(self, name: str, scope: ast.FunctionDef | ast.AsyncFunctionDef | None, *, is_there: bool) -> bool:
+        """Whether a name of a scope, or of the file, is bound once alone, to None, or where it isn't asked whether it `is_there`, to False."""
+        source = self._model.source
+        is_own = scope is not None and name in source.function_at(scope).local_names
+        match [n for n in walk(scope if scope is not None and is_own else source.tree) if _may_bind(n, name)]:
+            case [ast.Assign(targets=[ast.Name()], value=ast.Constant(value=value))]:
+                is_off = value is None or (not is_there and (value is False or value == ""))
+            case _:
+                return False
+        if not is_off or is_own:
+            return is_off
+        # What is run in the file, or another module, may set it.
+        return not _SETTING.search(source.text) and not self._model.texts_match(rf"\.{name}\s?=(?!=)")
 
     def _stays_off(self, flag: ast.expr, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
         """Whether nobody in the project gives a flag, a parameter of a function or of the constructor, that is off by default."""
@@ -172,11 +193,20 @@ def _on_in(test: ast.expr) -> Iterator[ast.expr]:
                 yield from _on_in(value)
 
 
-def _is_off_in(nodes: list[ast.AST], name: str) -> bool:
-    match [n for n in nodes if _may_bind(n, name)]:
-        case [ast.Assign(targets=[ast.Name()], value=ast.Constant(value=value))]:
-            return value in _OFF_VALUES
-    return False
+# What may set a name of a file without saying it.
+_SETTING = regex(r"\bexec\(|\bglobals\(\)|\bsetattr\(")
+
+
+def _names_on(test: ast.expr) -> Iterator[tuple[str, bool]]:
+    """The names that have to be on for a test to hold, each with whether it is asked only if it isn't None."""
+    match test:
+        case ast.Name(id=name):
+            yield name, False
+        case ast.Compare(left=ast.Name(id=name), ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
+            yield name, True
+        case ast.BoolOp(op=ast.And(), values=values):
+            for value in values:
+                yield from _names_on(value)
 
 
 def _may_bind(node: ast.AST, name: str) -> bool:
@@ -186,12 +216,11 @@ def _may_bind(node: ast.AST, name: str) -> bool:
             return name in names
         case ast.NamedExpr(target=ast.Name(id=bound)) | ast.arg(arg=bound) | ast.ExceptHandler(name=bound):
             return bound == name
+        case ast.MatchAs(name=bound) | ast.MatchStar(name=bound) | ast.MatchMapping(rest=bound):
+            return bound == name
         case ast.stmt():
             return name in bound_names(node)
     return False
-
-
-_OFF_VALUES = (None, False, "")
 
 
 def _asked_for(value: ast.expr) -> str:

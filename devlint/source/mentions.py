@@ -47,17 +47,17 @@ _BY_TEXT = regex(
     r"\bgetattr\([ \t\n]{0,40}(?!self\b|args\b|opt\b|cfg\b|config\b)[\w.]{1,80}[ \t\n]{0,9},[ \t\n]{0,40}(?!['\"])|\b(?:globals|locals|vars)\(\)"
     r"|(?<![.\w])eval\([ \t\n]{0,9}[^)\s]|\bimport_module\(|__import__\(|\b__dict__\b|\blocate\(|\binstantiate\("
 )
-# Bases that call none of the methods that their classes define, but those of `_CALLED`.
-_PLAIN_BASES = frozenset(
-    {"object", "ABC", "nn", "torch", "Module", "Generic", "Protocol", "Enum", "typing", "abc", "ABCMeta", "metaclass", "T",
-     "pl", "L", "lightning", "pytorch_lightning", "LightningModule"}
+_LIGHTNING = frozenset({"pl", "L", "lightning", "pytorch_lightning", "LightningModule"})
+# Bases that call none of the methods that their classes define, but those of `_CALLED`, and Lightning's those of `_HOOKS`.
+_PLAIN_BASES = _LIGHTNING | frozenset(
+    {"object", "ABC", "nn", "torch", "Module", "Generic", "Protocol", "Enum", "typing", "abc", "ABCMeta", "metaclass", "T"}
 )  # fmt: skip
-# The hooks of a LightningModule among them (https://lightning.ai/docs/pytorch/stable/common/lightning_module.html#hooks), and what the
-# users of a model call.
-_CALLED = regex(
-    r"__\w+__|forward|extra_repr|train|eval|to|_apply|_load_from_state_dict|_save_to_state_dict"
-    r"|(?:on|configure|training|validation|test|predict|optimizer|lr_scheduler|transfer_batch|tbptt|amp|get)_\w+"
-    r"|\w+_dataloader|predict|prepare_data|setup|teardown|backward|manual_backward|freeze|unfreeze|all_gather|tng_dataloader|summarize|print|log\w*"
+_CALLED = regex(r"__\w+__|forward|extra_repr|train|eval|to|_apply|_load_from_state_dict|_save_to_state_dict")
+# The hooks of a LightningModule (https://lightning.ai/docs/pytorch/stable/common/lightning_module.html#hooks), and what whoever has one calls.
+_HOOKS = regex(
+    r"(?:on|configure|training|validation|test|predict|optimizer|lr_scheduler|transfer_batch|tbptt|amp|get|init|manual|clip|toggle)_\w+"
+    r"|\w+_dataloaders?|lr_schedulers|untoggle_optimizer|grad_norm|(?:load_)?state_dict|cuda|cpu|predict|prepare_data|setup|teardown|backward"
+    r"|freeze|unfreeze|all_gather|summarize|print|log\w*"
 )
 
 
@@ -363,13 +363,13 @@ class Mentions:
 
     def _is_rare(self, unit: Unit, project: Path) -> bool:
         """Whether the name of a method tells who calls it."""
-        if _CALLED.fullmatch(unit.name) or self._names.mentioning(unit.name, project) is None:
+        if self._is_called_by_base(unit, project) or self._names.mentioning(unit.name, project) is None:
             return False
         return not self._has_unknown_base(unit.owner, project, {})
 
     def _is_never_asked(self, unit: Unit, project: Path) -> bool:
         """Whether a method has a name that many have, and none of the things that the project keeps objects of its class as is asked for it."""
-        if _CALLED.fullmatch(unit.name) or self._is_registered(unit) or self._names.may_be_installed(project):
+        if self._is_called_by_base(unit, project) or self._is_registered(unit) or self._names.may_be_installed(project):
             return False
         parts = self.parts(unit.path)
         by_itself = any(u.cls == unit.cls and u != unit and unit.name in part.words for u, part in parts.items())
@@ -383,6 +383,15 @@ class Mentions:
         owners = {*kept, unit.cls, "self"} if parts[unit.owner].bases - _PLAIN_BASES else {*kept, unit.cls}
         asked = re.compile(rf"\b(?:{'|'.join(sorted(owners))})\.{unit.name}\b")
         return not any(asked.search(self._names.text(f)) for f in self._names.listed(project) if not is_test_file(f))
+
+    def _is_called_by_base(self, unit: Unit, project: Path) -> bool:
+        """Whether what a class is derived from calls a method of that name."""
+        if _CALLED.fullmatch(unit.name):
+            return True
+        if not _HOOKS.fullmatch(unit.name):
+            return False
+        parts = (self.parts(u.path).get(u) for u in self._lineage(unit.owner, project))
+        return any(part is not None and part.bases & _LIGHTNING for part in parts)
 
     def _has_unknown_base(self, cls: Unit, project: Path, known: dict[Unit, bool]) -> bool:
         """Whether a class is derived from one that isn't the project's and may call its methods; `known` are the answers so far."""
@@ -407,7 +416,7 @@ class Mentions:
 
     def _is_overridden(self, unit: Unit, project: Path) -> bool:
         """Whether a class is only there to be derived from, and all that are have another method in the place of one."""
-        if unit == unit.owner or _CALLED.fullmatch(unit.name):
+        if unit == unit.owner or self._is_called_by_base(unit, project):
             return False
         users = list(self._users(unit.owner, project))
         derived = [u for u in users if u.cls and not u.name and unit.cls in self.parts(u.path)[u].bases]
@@ -430,7 +439,7 @@ class Mentions:
         """The units in which the name of one stands."""
         rare = unit == unit.owner or self._is_rare(unit, project)
         wanted = unit if rare else unit.owner
-        lineage = self._lineage(wanted.owner, project) if wanted.cls else set()
+        lineage = {u.cls for u in self._lineage(wanted.owner, project)} if wanted.cls else set()
         for path in self._users_files(wanted, project) or ():
             parts = self.parts(path)
             for other, part in parts.items():
@@ -442,8 +451,8 @@ class Mentions:
                     continue
                 yield other
 
-    def _lineage(self, cls: Unit, project: Path) -> set[str]:
-        """The names of a class and of those of the project that it is derived from."""
+    def _lineage(self, cls: Unit, project: Path) -> set[Unit]:
+        """A class and those of the project that it is derived from, going by their names."""
         seen, waiting = {cls}, [cls]
         while waiting:
             here = waiting.pop()
@@ -452,7 +461,7 @@ class Mentions:
             new = {Unit(place, base, "") for base in bases for place in self._names.defining(base, project)} - seen
             seen |= new
             waiting += new
-        return {unit.cls for unit in seen}
+        return seen
 
     # -- one file ------------------------------------------------------------------------------------------------------
 

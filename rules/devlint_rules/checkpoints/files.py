@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -136,34 +136,37 @@ def _class_of(scope: ast.AST, facts: Facts) -> ast.AST | None:
 ANY = "\0"
 
 
-def numbered(path: ast.expr, model: PlacementModel) -> str:
-    """A path with a mark in the place of each number or text that is put into it; "" for what isn't put together so."""
+def numbered(path: ast.expr, model: PlacementModel, under_way: frozenset[str] = frozenset()) -> str:
+    """A path with a mark in the place of each number or text that is put into it; "" for what isn't put together so.
+
+    `under_way` are the names that are being followed: `path = f"{path}/net.pt"`.
+    """
+    inner = partial(numbered, model=model, under_way=under_way)
     match path:
         case ast.Constant(value=str(text)):
             return text
         case ast.BinOp(left=left, op=ast.Add(), right=right):
-            both = numbered(left, model), numbered(right, model)
+            both = inner(left), inner(right)
             return "".join(both) if all(both) else ""
         case ast.JoinedStr(values=values):
-            return "".join(map(partial(_put_in, model=model), values))
+            return "".join(_put_in(part, inner) for part in values)
         case ast.Call(func=ast.Name(id="str")):
             return ANY
         case ast.Call(func=ast.Attribute(value=ast.Constant(value=str(text)), attr="format")):
             return re.sub(r"\{[^{}]*\}", ANY, text)
         case ast.Call(func=ast.Attribute(attr="join"), args=[*parts]):
-            found = [numbered(part, model) for part in parts]
+            found = [inner(part) for part in parts]
             return "/".join(found) if all(found) else ""
-        case ast.Name() if len(values := list(model.assigned_values(path))) == 1 and ANY in (
-            known := numbered(values[0], model)
-        ):
-            return known
+        case ast.Name(id=name) if name not in under_way and len(values := list(model.assigned_values(path))) == 1:
+            known = numbered(values[0], model, under_way | {name})
+            return known if ANY in known else f"<{name}>"
         case ast.Name() | ast.Attribute():
             return f"<{ast.unparse(path)}>"
     return ""
 
 
-def _put_in(part: ast.expr, model: PlacementModel) -> str:
+def _put_in(part: ast.expr, inner: Callable[[ast.expr], str]) -> str:
     """A part of an f-string: its text, or what is known of the path that is put in there."""
-    if isinstance(part, ast.FormattedValue) and ANY in (known := numbered(part.value, model)):
+    if isinstance(part, ast.FormattedValue) and ANY in (known := inner(part.value)):
         return known
     return str(part.value) if isinstance(part, ast.Constant) else ANY

@@ -65,7 +65,7 @@ def _is_written_before(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     ]
     if any(_writes(n, file) or _writes_one_of(n, file, facts) for n in before) or _is_given_by_writer(file, facts):
         return True
-    if _is_of_turn_before(file) and any(_writes_one_of(n, file, facts) for n in calls_in(scope)):
+    if _is_of_turn_before(file, facts) and any(_writes_one_of(n, file, facts) for n in calls_in(scope)):
         return True
     if _is_best_of_run(file, facts) and any(last_name(n.func) in _TRAINING for n in before):
         return True
@@ -231,11 +231,19 @@ def _spelt(path: ast.expr) -> str:
     return ast.unparse(path).replace("'./", "'")
 
 
-def _is_of_turn_before(file: ast.expr) -> bool:
-    """`f"step_{step - 1}.pt"`: the turn before has written it."""
-    return any(
-        isinstance(n, ast.BinOp) and isinstance(n.op, ast.Sub) and ast.unparse(n.right) == "1" for n in walk(file)
-    )
+def _is_of_turn_before(file: ast.expr, facts: Facts) -> bool:
+    """Whether the turn before has written a file: `f"step_{step - 1}.pt"` where `step` isn't the first one, or in the loop over it."""
+    counted = {
+        n.left.id
+        for n in walk(file)
+        if isinstance(n, ast.BinOp)
+        and isinstance(n.op, ast.Sub)
+        and isinstance(n.left, ast.Name)
+        and ast.unparse(n.right) == "1"
+    }
+    around = list(facts.model.ancestors(file))
+    asked = [p.test for p in around if isinstance(p, ast.If)] + [p.target for p in around if isinstance(p, ast.For)]
+    return any(isinstance(n, ast.Name) and n.id in counted for part in asked for n in walk(part))
 
 
 def _writes_one_of(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
@@ -457,7 +465,7 @@ def _ships_with_the_code(file: ast.expr, facts: Facts) -> bool:
 
 
 # Several questions about a file ask for them.
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=4)
 def values_of(file: ast.expr, facts: Facts) -> tuple[ast.expr, ...]:
     """What the names in an expression are assigned, and what the names in there are at the top level."""
     return tuple(_values(file, facts))
@@ -488,7 +496,7 @@ def _entered(name: ast.Name, facts: Facts) -> list[ast.expr]:
 
 
 # A scope is asked for each of its loads.
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)
 def _entered_in(scope: ast.AST) -> dict[str, list[ast.expr]]:
     found: dict[str, list[ast.expr]] = {}
     for item in (i for n in own_nodes(scope) if isinstance(n, ast.With) for i in n.items):
@@ -502,7 +510,7 @@ def _looped_over(name: ast.Name, facts: Facts) -> list[ast.expr]:
     return _looped_over_in(facts.model.enclosing_scope(name)).get(name.id, [])
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)
 def _looped_over_in(scope: ast.AST) -> dict[str, list[ast.expr]]:
     found: dict[str, list[ast.expr]] = {}
     for loop in own_nodes(scope):

@@ -316,6 +316,8 @@ def _has_just_trained(setting: str, model: PlacementModel, node: ast.AST) -> boo
     if not isinstance(node, ast.Call):
         return False
     owner = ast.unparse(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+    # Whoever starts a program may name any file.
+    is_told = bool(setting) or any(isinstance(a, ast.Attribute) and is_setting(a) for a in node.args)
     child: ast.AST = node
     for parent in model.ancestors(node):
         for block in (getattr(parent, name, None) for name in ("body", "orelse")):
@@ -323,7 +325,9 @@ def _has_just_trained(setting: str, model: PlacementModel, node: ast.AST) -> boo
                 before = block[: block.index(child)]
                 if any(_trains(n, owner) for statement in before for n in walk(statement)):
                     return True
-                if any(_trains_and_saves(s, setting, model) or _is_training_loop(s, model) for s in before):
+                if any(_trains_and_saves(s, setting, model) for s in before):
+                    return True
+                if not is_told and any(_is_training_loop(s, model) for s in before):
                     return True
         child = parent
     return False
@@ -356,18 +360,27 @@ def _is_training_loop(statement: ast.stmt, model: PlacementModel) -> bool:
     counts = isinstance(statement, ast.For) and last_name(statement.target) in ("epoch", "ep")
     if not (counts or any(name == "backward" or _IS_TRAINING.match(name) for name in names)):
         return False
-    return any(map(_SAVES_EPOCH.match, names)) or any(_writes_a_file(call, model) for call in calls)
+    return any(_is_torch_save(c) or _SAVES_EPOCH.match(last_name(c.func)) for c in calls) or any(
+        _writes_a_file(call, model) for call in calls
+    )
 
 
 def _writes_a_file(call: ast.Call, model: PlacementModel) -> bool:
     """Whether what a call calls, of the project's, has a `torch.save` in it."""
-    return any(
-        isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute) and ast.unparse(n.func) == "torch.save"
-        for n in _nodes_called(call, model)
+    return any(map(_is_torch_save, _nodes_called(call, model)))
+
+
+def _is_torch_save(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and ast.unparse(node.func) == "torch.save"
     )
 
 
-_SAVES_EPOCH = regex(r"_?(?:save|snapshot)(?:_|$)|early_stopp")
+# Names of what saves a training, and of nothing else: pictures and scores are saved as well.
+_SAVES_EPOCH = regex(
+    r"_?(?:save|store|write|dump)_(?:the_|all_|best_|last_)*(?:check_?points?|ckpts?|models?|states?|weights?|net\w*|param\w*|snapshot)"
+    r"|_?(?:save_)?snapshot|early_stopp"
+)
 
 
 def _nodes_called(call: ast.Call, model: PlacementModel) -> Iterable[ast.AST]:

@@ -188,15 +188,14 @@ class _Reading(NamedTuple):
 
 def _is_one_of(name: str, written: str) -> bool:
     """Whether a file's name is one of those that are written with something put into them: `epoch_12.pt` of `f"{folder}/epoch_{i}.pt"`."""
-    *parts, last = written.rpartition("/")[2].split(ANY)
-    is_told = _LETTERS.search("".join((*parts, last.rpartition(".")[0]))) is not None
-    return (
-        is_told
-        and bool(parts)
-        and re.fullmatch(r"[\w.+-]{0,40}".join(map(re.escape, (*parts, last))), name) is not None
-    )
+    *parts, last = re.sub(f"{ANY}+", ANY, written.rpartition("/")[2]).split(ANY)
+    if not 0 < len(parts) <= _MOST_PUT_IN or _LETTERS.search("".join((*parts, last.rpartition(".")[0]))) is None:
+        return False
+    return re.fullmatch(r"[\w.+-]{0,40}".join(map(re.escape, (*parts, last))), name) is not None
 
 
+# A name that more is put into is matched by too much.
+_MOST_PUT_IN = 4
 _LETTERS = regex(r"[^\W\d_]{4}")
 
 

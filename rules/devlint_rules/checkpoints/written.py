@@ -68,15 +68,12 @@ def is_on_host(
             return is_so(part)
         case ast.IfExp(body=one, orelse=other) | ast.BinOp(left=one, right=other):
             return is_so(one) and is_so(other)
-        case ast.Subscript(value=ast.Call() as made, slice=ast.Constant(value=int() as index)) if given := _returned(
+        case ast.Subscript(value=ast.Call() as made, slice=ast.Constant(value=int() as index)) if returned := _returned(
             made, write
         ):
-            return all(
-                isinstance(v, ast.Tuple)
-                and index < len(v.elts)
-                and is_on_host(v.elts[index], inner, depth + 1, read=read)
-                for v, inner in given
-            )
+            pieces = [(v.elts[index], at) for v, at in returned if isinstance(v, ast.Tuple) and index < len(v.elts)]
+            are_so = len(pieces) == len(returned) and all(is_on_host(v, at, depth + 1, read=read) for v, at in pieces)
+            return are_so or _is_known_on_host(write.model.value(value))
         case ast.Subscript(value=owner):
             return is_so(owner)
         case ast.Call(func=ast.Attribute(value=owner, attr="to"), args=[place, *_]):
@@ -95,8 +92,9 @@ def is_on_host(
             return True
         case ast.Call() if _is_new(value, write):
             return True
-        case ast.Call() if given := _returned(value, write):
-            return all(is_on_host(v, inner, depth + 1, read=read) for v, inner in given)
+        case ast.Call() if returned := _returned(value, write):
+            are_so = all(is_on_host(v, at, depth + 1, read=read) for v, at in returned)
+            return are_so or _is_known_on_host(write.model.value(value))
         case ast.Attribute(attr=attr) if attr in _COUNTS or _SETTING.match(ast.unparse(value)):
             return True
         case ast.Attribute() if _is_moved_to_host(value, write) or _is_counter(value, write):
@@ -249,6 +247,9 @@ def _is_made_on_host(name: ast.Name, write: Write, is_so: Callable[[ast.expr], b
     values += _iterated(name, scope, write.model)
     if any(_copies_each_to_host(n, name.id) for n in own_nodes(scope)):
         return True
+    if all(any(isinstance(n, ast.Name) and n.id == name.id for n in walk(value)) for value in values):
+        # Made of itself: what it was before, nobody says.
+        return False
     put = [p for n in own_nodes(scope) for p in _put_into(n, name.id)]
     return bool(values) and all(map(is_so, (*values, *put)))
 
