@@ -44,9 +44,9 @@ def counted(paths: list[str]) -> tuple[Counter[ast.stmt], Counter[FunctionModel]
         reads[function] += 1
         return read_function(self, function, *rest)
 
-    readers = {kind: noting(read) for kind, read in statements._STATEMENTS.items()}
+    readers = {kind: noting(read) for kind, read in statements.STATEMENTS.items()}
     with (
-        patch.object(statements, "_STATEMENTS", readers),
+        patch.object(statements, "STATEMENTS", readers),
         patch.object(Reader, "_read", reading),
         patch.object(sys, "argv", ["devlint", *OPTIONS, *paths]),
         redirect_stdout(StringIO()),
