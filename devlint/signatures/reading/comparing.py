@@ -118,7 +118,12 @@ def _compared_plain(frame: Frame, kind: str, a: Value, b: Value, host_when: bool
     if kind == "==" and b.kind is DEVICE and b.place == HOST and b.path is None:
         # `self.device == torch.device("cpu")`
         host_when = True
-    return frame.atoms.literal((kind, token(a), token(b)), host_when)
+    key = (kind, token(a), token(b))
+    if kind == "==":
+        for thing, other in ((a, b), (b, a)):
+            if thing.path is not None and other.kind is CONSTANT:
+                return frame.atoms.equal(key, token(thing), other.data, host_when)
+    return frame.atoms.literal(key, host_when)
 
 
 def is_none(frame: Frame, value: Value) -> Condition:
@@ -185,7 +190,7 @@ def _same(frame: Frame, a: Value, b: Value) -> Condition | None:
         if a.kind is CONSTANT:
             return TRUE if a.data is None else FALSE
         if a.path is not None and "computed" not in a.tags:
-            return frame.atoms.literal(("none", token(a)))
+            return frame.atoms.equal(("none", token(a)), token(a), None)
         # Of what nothing at all is known may be None; what was computed isn't.
         return frame.atoms.forgotten() if a == NOTHING else FALSE
     place = _asked(b)

@@ -416,7 +416,8 @@ class Instance:
             made = frozenset([test for literal in clause if (test := single[literal])])
             if not made:
                 return TRUE
-            return frozenset((made,)) if made.isdisjoint(map(neg, made)) else FALSE
+            possible = made.isdisjoint(map(neg, made)) and not self.frame.atoms.contradicts(made)
+            return frozenset((made,)) if possible else FALSE
         literals = self._literals
         joint = TRUE
         # Tests that are one test of the caller's are put together at once.
@@ -441,7 +442,9 @@ class Instance:
             joint = told if joint is TRUE else self.frame.atoms.both(joint, told)
             if not joint:
                 return joint
-        return frozenset((frozenset(plain),)) if plain else joint
+        if plain and self.frame.atoms.contradicts(made := frozenset(plain)):
+            return FALSE
+        return frozenset((made,)) if plain else joint
 
     def _of_literal(self, literal: int) -> Condition:
         atoms = self.frame.atoms

@@ -48,6 +48,9 @@ class Atoms:
         self._literals: dict[Hashable, Condition] = {}
         self._atoms: dict[int, Atom] = {}
         self._negated: dict[Condition, Condition] = {}
+        # What a thing is compared with, by the thing, and the tests that can't come out true together with another one.
+        self._compared: dict[Hashable, dict[Hashable, set[int]]] = {}
+        self._rivals: dict[int, set[int]] = {}
         # The tests of devices, those of which nothing is known any more, and of these such in which one of devices took part.
         self._of_devices: set[int] = set()
         self._forgotten: set[int] = set()
@@ -58,8 +61,28 @@ class Atoms:
         self._literals.clear()
         self._atoms.clear()
         self._negated.clear()
+        self._compared.clear()
+        self._rivals.clear()
         for tests in (self._of_devices, self._forgotten, self._forgotten_devices):
             tests.clear()
+
+    def equal(self, key: Hashable, thing: Hashable, constant: Hashable, host_when: bool | None = None) -> Condition:
+        """The condition that a test came out true which says that a thing is some constant: it is no other one then."""
+        told = self.literal(key, host_when)
+        ((number,),) = told
+        if number not in self._rivals:
+            known = self._compared.setdefault(thing, {})
+            others = [other for value, tests in known.items() if value != constant for other in tests]
+            known.setdefault(constant, set()).add(number)
+            self._rivals[number] = set(others)
+            for other in others:
+                self._rivals[other].add(number)
+        return told
+
+    def contradicts(self, clause: Clause) -> bool:
+        """Whether a clause says of a thing that it is two different ones."""
+        rivals = self._rivals
+        return bool(rivals) and any(not rivals[x].isdisjoint(clause) for x in clause if x in rivals)
 
     def literal(self, key: Hashable, host_when: bool | None = None) -> Condition:
         """The condition that the test of that key came out true."""
@@ -120,7 +143,12 @@ class Atoms:
                 return b
             if len(b) == 1:
                 (d,) = b
-                return a if d <= c else frozenset((c | d,)) if d.isdisjoint(map(neg, c)) else FALSE
+                if d <= c:
+                    return a
+                if not d.isdisjoint(map(neg, c)):
+                    return FALSE
+                clause = c | d
+                return FALSE if self.contradicts(clause) else frozenset((clause,))
         elif b == TRUE:
             return a
         joint = _conjoined(a, b)
@@ -133,7 +161,7 @@ class Atoms:
         for c in a:
             denied = frozenset(map(neg, c))
             for d in b:
-                if denied.isdisjoint(d):
+                if denied.isdisjoint(d) and not self.contradicts(c | d):
                     return True
         return False
 

@@ -198,7 +198,7 @@ _MODEL_NAME = regex(r"(?i)(?:\w{1,40}_)?(?:model|net|network|\w{0,20}coder)")
 _OF_DATA = regex(
     r"(?i)(?:^|[/_.-])(?:features?|labels?|targets?|data|dataset|metrics?|results?|stats|statistics|history|losses|logs?|vocab"
     r"|dict|args|opts?|options|config|hparams|splits?|indices|ids|trajectories|returns)\.(?:pt|pth|pkl|bin|t7|tar)$"
-    r"|\.(?:mel|mels|spec|spect|wav|f0|feats?|npy|npz|json|csv|txt|ply|pcd)$"
+    r"|\.(?:mel|mels|spec|spect|wav|f0|feats?|npy|npz|json|csv|txt|ply|pcd|conf|config|cfg|args|opts?)$"
 )
 _IN_DATA = regex(r"(?i)(?:^|/)(?:data|datasets?|raw|processed)/[\w.-]{1,80}\.(?:pt|pkl|bin|p|pickle)$")
 _DATA_PATH = regex(

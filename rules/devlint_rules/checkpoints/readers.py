@@ -6,28 +6,23 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devlint.facts import is_setting, last_name, own_nodes, walk
-from devlint.knowledge.cuda import raising
 from devlint.lazy import regex
+from devlint_rules.checkpoints.coming import CUDA, comes_by_cuda
 from devlint_rules.checkpoints.published import is_of_base, is_published, lies_at_one_place
 from devlint_rules.checkpoints.starts import starts_with_cuda_alone
 from devlint_rules.checkpoints.uncalled import is_nobodys
-from devlint_rules.guards import moves_on_each_way
+from devlint_rules.guards import asks_for_main
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, PlacementModel
 
-# A place that is on an accelerator: `"cuda"`, `"cuda:0"`, `f"cuda:{gpu}"`, `torch.device("cuda")`.
-_CUDA = regex(
-    r"(?:torch\.device\()?(?:['\"]cuda(?::\d+)?['\"]|f['\"]cuda:\{[\w.]{1,60}\}['\"]|['\"]cuda:\{\}['\"]\.format\([\w.]{1,60}\))\)?"
-)
 _TRAINING = frozenset({"train", "fit", "training", "run_train", "train_model"})
 # Calls are followed backwards this far.
 _MAX_CALLERS = 2
-# And forwards this far.
-_MAX_CALLED = 2
 
 Asked = Callable[["PlacementModel", ast.AST], bool]
 
@@ -51,7 +46,7 @@ def has_device(call: ast.Call, facts: Facts) -> bool:
         return True
     if _is_told_by_trainer(facts.model, call):
         return True
-    if _is_met(facts.model, call, _needs_accelerator) or _is_met(facts.model, call, _has_just_saved(call)):
+    if _is_met(facts.model, call, comes_by_cuda) or _is_met(facts.model, call, _has_just_saved(call)):
         return True
     # The last, for it reads what the file imports.
     return starts_with_cuda_alone(facts.model)
@@ -109,7 +104,7 @@ def _said(model: PlacementModel) -> str:
     text = _ELSEWHERE.sub("", model.source.without_comments)
     named = [n for n in walk(model.source.tree) if isinstance(n, ast.arg) and n.arg == "device"]
     given = [] if named else _given_to_device(model.source.tree)
-    is_cuda = bool(given) and all(_CUDA.fullmatch(ast.unparse(value)) for value in given)
+    is_cuda = bool(given) and all(CUDA.fullmatch(ast.unparse(value)) for value in given)
     return _DEVICE.sub("", text) if is_cuda else text
 
 
@@ -172,136 +167,27 @@ def _is_met(model: PlacementModel, node: ast.AST, asked: Asked, depth: int = 0) 
     if asked(model, node):
         return True
     scope = model.enclosing_scope(node)
-    if depth == _MAX_CALLERS or not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
+    if depth == _MAX_CALLERS:
         return False
+    if not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        imports = list(_imports_of(model))
+        return bool(imports) and all(_is_met(file, statement, asked, depth + 1) for file, statement in imports)
     calls = model.calls_in_sight(scope)
     # What nothing calls itself calls nothing.
     used = [(file, call) for file, call in calls if not is_nobodys(file, call)] or calls
     return bool(used) and all(_is_met(file, call, asked, depth + 1) for file, call in used)
 
 
-def _needs_accelerator(model: PlacementModel, node: ast.AST) -> bool:
-    """Whether something is moved to an accelerator around a node, or by the object's own methods, whatever there is."""
-    owner = model.source.class_of(node)
-    methods = owner.body if owner is not None else []
-    scopes = [
-        model.enclosing_scope(node),
-        *(m for m in methods if isinstance(m, (ast.FunctionDef, ast.AsyncFunctionDef))),
-    ]
-    shared = set(model.ancestors(node))
-    if any(_moves_anyway(n, model, scope, shared) for scope in scopes for n in own_nodes(scope)):
-        return True
-    if moves_on_each_way(getattr(scopes[0], "body", []), lambda n: _moves_when_called(n, model, scopes[0])):
-        return True
-    return any(_called_moves_anyway(n, model, scopes[0], shared) for n in own_nodes(scopes[0]))
-
-
-def _called_moves_anyway(
-    node: ast.AST, model: PlacementModel, scope: ast.AST, shared: set[ast.AST], depth: int = 1
-) -> bool:
-    """Whether a function, or a constructor, that a scope surely calls moves something there whatever there is."""
-    is_met = isinstance(node, ast.Call) and _is_met_anyway(node, model, scope, shared)
-    return is_met and _moves_when_called(node, model, scope, depth)
-
-
-def _moves_when_called(node: ast.AST, model: PlacementModel, scope: ast.AST, depth: int = 1) -> bool:
-    """Whether a node calls a function, or a constructor, that moves something whatever there is."""
-    if not isinstance(node, ast.Call):
-        return False
-    for own in _own_functions(scope):
-        if isinstance(node.func, ast.Name) and own.name == node.func.id:
-            return any(_moves_anyway(n, model, own, set()) for n in own_nodes(own))
-    called = model.callee(node)
-    file = model.file_of(called.function.source) if called is not None else None
-    if called is None or file is None:
-        return False
-    inner = called.function.node
-    return any(_moves_anyway(n, file, inner, set()) for n in own_nodes(inner)) or (
-        depth < _MAX_CALLED and any(_called_moves_anyway(n, file, inner, set(), depth + 1) for n in own_nodes(inner))
-    )
-
-
-def _own_functions(scope: ast.AST) -> list[ast.FunctionDef]:
-    """The functions that stand in another one."""
-    body = scope.body if isinstance(scope, ast.FunctionDef) else []
-    return [statement for statement in body if isinstance(statement, ast.FunctionDef)]
-
-
-def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: set[ast.AST]) -> bool:
-    """`model.cuda()`, `x.to("cuda")`, `x.to(0)` under no condition of a scope but those `shared` with what is asked about.
-
-    So is `x.to(DEVICE)` of a file, a function or a class that says `DEVICE = "cuda"`, and what raises without one:
-    `torch.cuda.synchronize()`.
-    """
-    match node:
-        case ast.Call(func=ast.Attribute(attr="cuda")):
-            pass
-        case ast.Call(func=ast.Attribute(attr="to"), args=[place, *_]) if _names_cuda(place, model):
-            pass
-        case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="cuda"), attr=name), args=given) if name in raising():
-            # What each process of several has is another matter.
-            if name == "set_device" and any("rank" in ast.unparse(index) for index in given):
-                return False
-        case ast.Call(func=ast.Attribute(), args=[ast.Constant(value="cuda" | "gpu")]) if isinstance(
-            next(model.ancestors(node), None), ast.Expr
-        ):
-            # `model.intype("gpu")`
-            pass
-        case _:
-            return False
-    return _is_met_anyway(node, model, scope, shared)
-
-
-def _is_met_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: set[ast.AST]) -> bool:
-    """Whether a node of a scope stands under no condition but those that are shared."""
-    around = [parent for parent in _up_to(node, scope, model) if parent not in shared]
-    counted = {
-        n.id for loop in around if isinstance(loop, ast.For) for n in walk(loop.target) if isinstance(n, ast.Name)
-    }
-    # What a loop asks of its own count holds for some pass.
-    return not any(_is_condition(parent) and not _asks_of(parent, counted) for parent in around)
-
-
-def _asks_of(condition: ast.AST, names: set[str]) -> bool:
-    test = condition.test if isinstance(condition, ast.If) else None
-    return test is not None and any(isinstance(n, ast.Name) and n.id in names for n in walk(test))
-
-
-def _names_cuda(place: ast.expr, model: PlacementModel) -> bool:
-    if isinstance(place, ast.Constant) and type(place.value) is int:
-        # `model.to(0)`: the first accelerator.
-        return True
-    if isinstance(place, ast.Attribute) and isinstance(place.value, ast.Name) and place.value.id == "self":
-        cls = model.source.class_of(place)
-        given = _set_in(cls, place.attr) if cls is not None else []
-        return bool(given) and all(_CUDA.fullmatch(ast.unparse(value)) for value in given)
-    if isinstance(place, ast.Name):
-        given = [n.value for n in model.source.bindings.get(place.id, ()) if isinstance(n, ast.Assign)]
-        given += model.assigned_values(place)
-        return bool(given) and all(_CUDA.fullmatch(ast.unparse(value)) for value in given)
-    return _CUDA.fullmatch(ast.unparse(place)) is not None
-
-
-def _set_in(cls: ast.ClassDef, name: str) -> list[ast.expr]:
-    """What the methods of a class set an attribute of `self` to."""
-    return [
-        n.value
-        for n in walk(cls)
-        if isinstance(n, ast.Assign) and any(isinstance(t, ast.Attribute) and t.attr == name for t in n.targets)
-    ]
-
-
-def _up_to(node: ast.AST, scope: ast.AST, model: PlacementModel) -> Iterator[ast.AST]:
-    for parent in model.ancestors(node):
-        if parent is scope:
-            return
-        yield parent
-
-
-def _is_condition(parent: ast.AST) -> bool:
-    if isinstance(parent, ast.If):
-        return "__name__" not in ast.unparse(parent.test)
-    return isinstance(parent, (ast.IfExp, ast.Try, ast.FunctionDef, ast.Lambda))
+def _imports_of(model: PlacementModel) -> Iterator[tuple[PlacementModel, ast.stmt]]:
+    """Where other files import a file at their top, which runs what stands at its own; of what is a program itself, nowhere."""
+    if any(isinstance(s, ast.If) and asks_for_main(s.test) for s in model.source.tree.body):
+        return
+    for file in model.files_naming(Path(model.source.path).stem):
+        for statement in file.source.tree.body:
+            if isinstance(statement, (ast.Import, ast.ImportFrom)) and any(
+                source.path == model.source.path for source in file.imported_modules(statement)
+            ):
+                yield file, statement
 
 
 def _has_just_saved(call: ast.Call) -> Asked:

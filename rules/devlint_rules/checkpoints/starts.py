@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from devlint.facts import own_nodes
 from devlint.knowledge.ecosystem import OF_CUDA_ALONE
+from devlint_rules.guards import asks_for_main
 
 if TYPE_CHECKING:
     from devlint.facts import PlacementModel
@@ -30,11 +31,19 @@ def _imported_with(model: PlacementModel) -> Iterator[PlacementModel]:
     ahead, seen = [model], {model.source.path}
     for file in ahead:
         yield file
-        imports = (s for s in file.source.tree.body if isinstance(s, (ast.Import, ast.ImportFrom)))
+        # What is imported doesn't run what a program does by itself.
+        run = file.source.tree.body if file is not model else _run_by(file.source.tree)
+        imports = (s for s in run if isinstance(s, (ast.Import, ast.ImportFrom)))
         for source in (found for statement in imports for found in file.imported_modules(statement)):
             if source.path not in seen and len(seen) < _MAX_FILES:
                 seen.add(source.path)
                 ahead += [other] if (other := model.file_of(source)) is not None else []
+
+
+def _run_by(tree: ast.Module) -> list[ast.stmt]:
+    """What stands at the top of a program, and what it does when it is started itself."""
+    own = [s for s in tree.body if isinstance(s, ast.If) and asks_for_main(s.test)]
+    return [*tree.body, *(s for statement in own for s in statement.body)]
 
 
 def _is_of_cuda_alone(statement: ast.stmt) -> bool:

@@ -11,9 +11,10 @@ from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.beside import has_twin
 from devlint_rules.hot_loops import stalls
+from devlint_rules.hot_loops.gains import waits_for_batch
 from devlint_rules.hot_loops.invariants import Changes
 from devlint_rules.hot_loops.other_waits import waits_anyway
-from devlint_rules.moves.small import is_handful
+from devlint_rules.moves.small import HANDFUL, is_handful
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, HotLoop, PlacementModel, Unit
@@ -117,7 +118,7 @@ class HostTensorInHotLoop(Rule):
             notes=stalls.loop_notes(hot, value, facts),
             hint=None if change else "make it once before the loop",
             change=change,
-            minor=change is None and _is_few(copied, facts),
+            minor=_is_few(copied, facts) and (change is None or waits_for_batch(hot, facts)),
         )
 
 
@@ -190,9 +191,14 @@ def _is_one_number(copied: ast.expr, facts: Facts) -> bool:
 
 
 def _is_few(copied: ast.expr, facts: Facts) -> bool:
-    """Whether what is copied is a handful of numbers, by what is written: `torch.zeros(1)`, `0.0`."""
+    """Whether what is copied is a handful of numbers, by what is written: `torch.zeros(1)`, `torch.tensor([0, 1])`, `0.0`."""
     if _is_one_number(copied, facts):
         return True
+    match copied:
+        case ast.Call(args=[ast.List(elts=parts) | ast.Tuple(elts=parts), *_]) if all(
+            isinstance(part, ast.Constant) for part in parts
+        ):
+            return len(parts) <= HANDFUL
     return isinstance(copied, ast.Call) and is_handful(facts.model.qualified(copied.func) or "", copied)
 
 

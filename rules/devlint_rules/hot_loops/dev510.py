@@ -14,6 +14,7 @@ from devlint.knowledge.metrics import UNSETTLED, WaitTable, needs_one_device, wa
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
+from devlint_rules.hot_loops.gains import waits_all_the_same
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, HotLoop, PlacementModel, Unit
@@ -125,7 +126,9 @@ class MetricInHotLoop(Rule):
             # Nothing could be told it, and nobody keeps all the outputs of an evaluation to save its stalls.
             return
         change = (
-            _told(waiting, makers, remedy, facts) if remedy is not None and not _waits_beside(call, facts) else None
+            _told(waiting, makers, remedy, facts)
+            if remedy is not None and not _waits_beside(call, facts) and not waits_all_the_same(call, hot, facts)
+            else None
         )
         yield Report(
             node,
@@ -135,7 +138,9 @@ class MetricInHotLoop(Rule):
             notes=(*_made_notes(makers, call, facts), *stalls.loop_notes(hot, value, facts)),
             hint=None if change else remedy.text if remedy is not None else ONCE,
             change=change,
-            minor=hot.evaluates or _is_of_lightning(call, facts),
+            minor=hot.evaluates
+            or _is_of_lightning(call, facts)
+            or (change is None and waits_all_the_same(call, hot, facts)),
         )
 
 

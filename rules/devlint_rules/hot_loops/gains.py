@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from devlint.facts import access_path, calls_in, last_name, own_nodes, walk
 from devlint.knowledge.ecosystem import SIZED_BY_VALUES, WITHOUT_CHEAPER_FORM
 from devlint.lazy import regex
-from devlint_rules.hot_loops.needed import is_written
-from devlint_rules.hot_loops.other_waits import tensor_read, waits_untold
+from devlint_rules.hot_loops.needed import is_needed, is_written
+from devlint_rules.hot_loops.other_waits import tensor_read, waiting_beside, waits_untold
 from devlint_rules.hot_loops.sized import sized_by_values
 
 if TYPE_CHECKING:
@@ -41,7 +41,18 @@ def gains_little(read: ast.expr, hot: HotLoop, facts: Facts) -> bool:
         or _is_for_one_process(read, facts)
         or _synchronizes(hot)
         or _waits_beside(read, around, facts)
+        or waits_all_the_same(read, hot, facts)
     )
+
+
+def waits_all_the_same(read: ast.expr, hot: HotLoop, facts: Facts) -> bool:
+    """Whether something else makes each step wait, in the loop or in the function around a wait, or most likely does: what another rule tells of doesn't count."""
+
+    def is_told(call: ast.Call) -> bool:
+        return last_name(call.func) in _READING and not is_needed(call, hot, facts) and not is_written(call, facts)
+
+    loop = hot.node if isinstance(hot.node, ast.stmt) else None
+    return any(_runs_with(node, read, facts) for node in waiting_beside(read, loop, facts, is_told))
 
 
 def costs_nothing_new(read: ast.AST, hot: HotLoop | None, facts: Facts) -> bool:

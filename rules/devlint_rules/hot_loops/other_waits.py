@@ -84,12 +84,36 @@ def waits_anyway(read: ast.expr, loop: ast.stmt, facts: Facts, is_collected: Cal
     )
 
 
-def waits_beside(read: ast.expr, facts: Facts) -> bool:
-    """Whether something else in the scope of `read` makes each call, or pass, wait."""
+def waits_beside(read: ast.expr, facts: Facts, is_collected: Callable[[ast.Call], bool] = lambda _: False) -> bool:
+    """Whether something else in the scope of `read` makes each call, or pass, wait; what `is_collected` holds of doesn't."""
     return any(
-        node is not read and _waits(node, facts, lambda _: False) and not facts.model.is_guarded(node)
+        node is not read and _waits(node, facts, is_collected) and not facts.model.is_guarded(node)
         for node in own_nodes(facts.model.enclosing_scope(read))
     )
+
+
+def waiting_beside(
+    read: ast.expr, loop: ast.stmt | None, facts: Facts, is_told: Callable[[ast.Call], bool]
+) -> Iterator[ast.AST]:
+    """What else than `read` makes each step wait, in its loop or in the function around it, and no rule tells of."""
+    own = {*ast.walk(read), *facts.model.ancestors(read)}
+    around = [loop] if loop is not None and loop in own else [facts.model.enclosing_scope(read), loop]
+    for node in (n for scope in around if scope is not None for n in own_nodes(scope)):
+        if node not in own and _waits_untold(node, facts, is_told) and facts.model.hot_loop(node) is not None:
+            yield node
+
+
+def _waits_untold(node: ast.AST, facts: Facts, is_told: Callable[[ast.Call], bool]) -> bool:
+    match node:
+        case ast.Assert(test=test):
+            return _decides_by_tensor(test, facts)
+        case ast.Call() | ast.Subscript() if sized_by_values(node, facts) is not None:
+            return True
+        case ast.Call() if (called := facts.model.callee(node)) is not None:
+            return any(_holds_tensor(g, facts) for g in _given(node)) and _reads_untold(called.function, facts, is_told)
+        case ast.Call():
+            return _call_waits(node, facts, is_told, surely=True)
+    return False
 
 
 def waits_in_forward(node: ast.AST, facts: Facts) -> bool:

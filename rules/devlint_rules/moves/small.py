@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from devlint.lazy import cst
 
 # So many numbers are nothing.
-_HANDFUL = 16
+HANDFUL = 16
 # How many there are in a batch.
 _OF_BATCH = regex(r"len\(\w+\)|\w+\.(?:size\(0\)|size\(\)\[0\]|shape\[0\])|(?:\w+\.)?(?:batch_size|bsz?|batch|n_batch)")
 # They give one row of numbers, whatever they are told.
@@ -43,7 +43,9 @@ def is_small(node: cst.Call, made: cst.Call, name: str, between: frozenset[str],
         return True
     if _is_sized_by_read(making, facts):
         return True
-    if between & _REPEATING or not _is_row(name, making):
+    if between & _REPEATING:
+        return False
+    if not (_is_row(name, making) or _is_of_scores(making, moving, facts)):
         return False
     if 1 in factories.told_sizes(name, making):
         # One number for each of a batch.
@@ -56,7 +58,7 @@ def is_handful(name: str, making: ast.Call) -> bool:
     sizes = factories.told_sizes(name, making)
     if name == "torch.eye":
         sizes = sizes * 2 if len(sizes) == 1 else sizes
-    return bool(sizes) and None not in sizes and prod(size for size in sizes if size is not None) <= _HANDFUL
+    return bool(sizes) and None not in sizes and prod(size for size in sizes if size is not None) <= HANDFUL
 
 
 def _is_of_batch(making: ast.Call) -> bool:
@@ -70,11 +72,24 @@ def _is_row(name: str, making: ast.Call) -> bool:
     if making.args and _WITHOUT_FEATURES.fullmatch(ast.unparse(making.args[0])):
         return True
     sizes = factories.told_sizes(name, making)
-    return sizes.count(None) == 1 and prod(s for s in sizes if s is not None) <= _HANDFUL and not _is_whole(making)
+    return sizes.count(None) == 1 and prod(s for s in sizes if s is not None) <= HANDFUL and not _is_whole(making)
+
+
+def _is_of_scores(making: ast.Call, moving: ast.Call, facts: Facts) -> bool:
+    """Whether there is a number for each of a batch: `torch.rand(lengths.size())`, or `grad_outputs=torch.ones(scores.size())` of a penalty."""
+    if not _is_whole(making):
+        return False
+    around = next(facts.model.ancestors(moving), None)
+    if isinstance(around, ast.keyword) and around.arg == "grad_outputs":
+        return True
+    return any(isinstance(n, ast.Name) and _OF_LENGTHS.search(n.id) for n in ast.walk(making.args[0]))
+
+
+_OF_LENGTHS = regex(r"(?:^|_)(?:len|lens|lengths?)$")
 
 
 # What asks a tensor for a number.
-_ASKED = regex(r"\.item\(\)|\.tolist\(\)|\bint\([^()\n]{0,60}\.(?:max|sum)\(\)")
+_ASKED = regex(r"\.item\(\)|\.tolist\(\)|\bint\([^()\n]{0,60}\.(?:max|sum)\(\)|^[\w.]{1,60}\.(?:max|min|sum)\(\)$")
 
 
 def _is_sized_by_read(making: ast.Call, facts: Facts) -> bool:
@@ -113,6 +128,6 @@ def _is_upload(node: ast.AST, facts: Facts) -> bool:
             return False
     name = facts.model.qualified(source.func)
     if name in factories.ALL:
-        return name in factories.OF_DATA or is_handful(name, source)
+        return name in factories.OF_DATA or is_handful(name, source) or 1 in factories.told_sizes(name, source)
     options = [v for _, v in facts.model.value(source).alternatives()]
     return bool(options) and all(v.kind is Kind.UNKNOWN or v.place == HOST for v in options)

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
-from devlint.facts import Kind, is_test, own_nodes, walk
+from devlint.facts import Kind, access_path, is_test, own_nodes, walk
 from devlint.knowledge import torch_knowledge
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
@@ -167,7 +167,11 @@ def _is_told(found: ast.Attribute, facts: Facts) -> bool:
     missing = facts.model.missing.get(found)
     if missing is None or expects_missing(found, found.attr, facts) or is_unwrapped_beside(found, facts):
         return False
-    if _is_of_other_class(found, missing.wrapper.name, facts) or _is_chosen_with_wrapper(found, missing, facts):
+    if (
+        _is_set(found, facts)
+        or _is_of_other_class(found, missing.wrapper.name, facts)
+        or _is_chosen_with_wrapper(found, missing, facts)
+    ):
         return False
     inner = missing.wrapper.inner
     if inner is not None and (inner.kind in (Kind.OPTIMIZER, Kind.SCHEDULER) or _computes_nothing(inner)):
@@ -176,6 +180,18 @@ def _is_told(found: ast.Attribute, facts: Facts) -> bool:
     if found.attr in _OF_SEVERAL_DEVICES and isinstance(found.value, ast.Name):
         return False
     return not _is_either_way_bare(found, facts) and not _runs_before_wrap(found, missing, facts)
+
+
+def _is_set(found: ast.Attribute, facts: Facts) -> bool:
+    """Whether the file gives the wrapper that attribute itself: `self.parallel.features = DataParallel(self.net.features)`."""
+    asked = access_path(found)
+    return asked is not None and any(
+        isinstance(n, ast.Attribute)
+        and n.attr == found.attr
+        and isinstance(n.ctx, ast.Store)
+        and access_path(n) == asked
+        for n in walk(facts.model.source.tree)
+    )
 
 
 def _computes_nothing(model: Value) -> bool:

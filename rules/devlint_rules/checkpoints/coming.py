@@ -1,0 +1,207 @@
+"""What a program surely comes by: a move to CUDA under no condition, in what it calls and makes too."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from devlint.facts import FunctionNode, last_name, own_nodes, walk
+from devlint.knowledge.cuda import raising
+from devlint.lazy import regex
+from devlint_rules.guards import moves_on_each_way
+
+if TYPE_CHECKING:
+    from devlint.facts import PlacementModel
+
+# A place that is on an accelerator: `"cuda"`, `"cuda:0"`, `f"cuda:{gpu}"`, `torch.device("cuda")`.
+CUDA = regex(
+    r"(?:torch\.device\()?(?:['\"]cuda(?::\d+)?['\"]|f['\"]cuda:\{[\w.]{1,60}\}['\"]|['\"]cuda:\{\}['\"]\.format\([\w.]{1,60}\))\)?"
+)
+# Calls are followed this deep, and into so many functions.
+_MAX_DEPTH = 6
+_MAX_FUNCTIONS = 200
+# What runs when an object of a class is made, and when a module is called, as all are that are made.
+_RUN = ("__init__", "forward")
+
+Found = Iterator[tuple["PlacementModel", FunctionNode]]
+
+
+def comes_by_cuda(model: PlacementModel, node: ast.AST) -> bool:
+    """Whether something is moved to an accelerator around a node, or by the object's own methods, whatever there is."""
+    scope, owner = model.enclosing_scope(node), model.source.class_of(node)
+    methods = [m for m in owner.body if isinstance(m, _FUNCTIONS)] if owner is not None else []
+    shared = set(model.ancestors(node))
+    if any(_moves_anyway(n, model, method, shared) for method in methods for n in own_nodes(method)):
+        return True
+    return _Way().leads_there(model, scope, shared)
+
+
+class _Way:
+    """The functions that were looked into, and what came of that."""
+
+    def __init__(self) -> None:
+        self._known: dict[ast.AST, bool] = {}
+
+    def leads_there(self, model: PlacementModel, scope: ast.AST, shared: set[ast.AST], depth: int = 0) -> bool:
+        """Whether a scope moves something to CUDA under no condition but those `shared` with what is asked about."""
+        if scope in self._known or depth > _MAX_DEPTH or len(self._known) > _MAX_FUNCTIONS:
+            return self._known.get(scope, False)
+        # What calls itself comes by nothing else for that.
+        self._known[scope] = False
+        nodes = list(own_nodes(scope))
+
+        def leads(node: ast.AST) -> bool:
+            return isinstance(node, ast.Call) and any(
+                self.leads_there(file, function, set(), depth + 1) for file, function in _run_by(node, model, scope)
+            )
+
+        self._known[scope] = (
+            any(_moves_anyway(n, model, scope, shared) for n in nodes)
+            or any(isinstance(n, ast.Call) and _is_met_anyway(n, model, scope, shared) and leads(n) for n in nodes)
+            or moves_on_each_way(getattr(scope, "body", []), leads)
+        )
+        return self._known[scope]
+
+
+def _run_by(call: ast.Call, model: PlacementModel, scope: ast.AST) -> Found:
+    """The functions of the project that a call surely runs, going by names: of a class that it makes, the constructor and `forward`."""
+    for own in scope.body if isinstance(scope, ast.FunctionDef) else []:
+        if isinstance(own, ast.FunctionDef) and isinstance(call.func, ast.Name) and own.name == call.func.id:
+            yield model, own
+            return
+    called = model.callee(call)
+    if called is None:
+        yield from _run_by_import(call, model, scope)
+        return
+    names = [*_RUN[1:]] if called.makes is not None else []
+    methods = [called.makes.method(name) for name in names] if called.makes is not None else []
+    for function in (called.function, *(m for m in methods if m is not None)):
+        if (file := model.file_of(function.source)) is not None:
+            yield file, function.node
+
+
+def _run_by_import(call: ast.Call, model: PlacementModel, scope: ast.AST) -> Found:
+    """What a name means that the scope itself imports: `from trainers import single_gpu`, and then `single_gpu.Trainer(...)`."""
+    root = call.func
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    imports = [
+        n
+        for n in own_nodes(scope)
+        if isinstance(n, (ast.Import, ast.ImportFrom))
+        and isinstance(root, ast.Name)
+        and any((a.asname or a.name.partition(".")[0]) == root.id for a in n.names)
+    ]
+    for source in (s for n in imports for s in model.imported_modules(n)):
+        file = model.file_of(source)
+        for defined in source.tree.body if file is not None else []:
+            if not isinstance(defined, (*_FUNCTIONS, ast.ClassDef)) or defined.name != last_name(call.func):
+                continue
+            run = [defined] if not isinstance(defined, ast.ClassDef) else [*defined.body]
+            for function in run:
+                if (
+                    file is not None
+                    and isinstance(function, _FUNCTIONS)
+                    and (function is defined or function.name in _RUN)
+                ):
+                    yield file, function
+
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: set[ast.AST]) -> bool:
+    """`model.cuda()`, `x.to("cuda")`, `x.to(0)` under no condition of a scope but those `shared` with what is asked about.
+
+    So is `x.to(DEVICE)` of a file, a function or a class that says `DEVICE = "cuda"`, and what raises without one:
+    `torch.cuda.synchronize()`.
+    """
+    match node:
+        case ast.Call(func=ast.Attribute(attr="cuda")):
+            pass
+        case ast.Call(func=ast.Attribute(attr="to"), args=[place, *_]) if _names_cuda(place, model):
+            pass
+        case ast.Call(keywords=keywords) if any(k.arg == "device" and _is_on_cuda(k.value, model) for k in keywords):
+            # `net = built(settings, device="cuda")`
+            pass
+        case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="cuda"), attr=name), args=given) if name in raising():
+            # What each process of several has is another matter.
+            if name == "set_device" and any("rank" in ast.unparse(index) for index in given):
+                return False
+        case ast.Call(func=ast.Attribute(), args=[ast.Constant(value="cuda" | "gpu")]) if isinstance(
+            next(model.ancestors(node), None), ast.Expr
+        ):
+            # `model.intype("gpu")`
+            pass
+        case _:
+            return False
+    return _is_met_anyway(node, model, scope, shared)
+
+
+def _is_met_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: set[ast.AST]) -> bool:
+    """Whether a node of a scope stands under no condition but those that are shared, and behind none that leaves without an accelerator."""
+    around = [parent for parent in _up_to(node, scope, model) if parent not in shared]
+    if any(_leaves_for_want(s) for s in own_nodes(scope) if getattr(s, "lineno", 0) < getattr(node, "lineno", 0)):
+        return False
+    counted = {
+        n.id for loop in around if isinstance(loop, ast.For) for n in walk(loop.target) if isinstance(n, ast.Name)
+    }
+    # What a loop asks of its own count holds for some pass.
+    return not any(_is_condition(parent) and not _asks_of(parent, counted) for parent in around)
+
+
+def _leaves_for_want(statement: ast.AST) -> bool:
+    """`if not torch.cuda.is_available(): return x`: what stands behind it isn't for everybody."""
+    match statement:
+        case ast.If(test=test, body=[*_, ast.Return() | ast.Continue()]):
+            return _OF_A_PLACE.search(ast.unparse(test)) is not None
+    return False
+
+
+_OF_A_PLACE = regex(r"(?i)cuda|[cg]pu|device")
+
+
+def _asks_of(condition: ast.AST, names: set[str]) -> bool:
+    test = condition.test if isinstance(condition, ast.If) else None
+    return test is not None and any(isinstance(n, ast.Name) and n.id in names for n in walk(test))
+
+
+def _names_cuda(place: ast.expr, model: PlacementModel) -> bool:
+    # `model.to(0)`: the first accelerator.
+    return (isinstance(place, ast.Constant) and type(place.value) is int) or _is_on_cuda(place, model)
+
+
+def _is_on_cuda(place: ast.expr, model: PlacementModel) -> bool:
+    """Whether an expression is a CUDA device, wherever what it names is set."""
+    if isinstance(place, ast.Attribute) and isinstance(place.value, ast.Name) and place.value.id == "self":
+        cls = model.source.class_of(place)
+        given = _set_in(cls, place.attr) if cls is not None else []
+        return bool(given) and all(CUDA.fullmatch(ast.unparse(value)) for value in given)
+    if isinstance(place, ast.Name):
+        given = [n.value for n in model.source.bindings.get(place.id, ()) if isinstance(n, ast.Assign)]
+        given += model.assigned_values(place)
+        return bool(given) and all(CUDA.fullmatch(ast.unparse(value)) for value in given)
+    return CUDA.fullmatch(ast.unparse(place)) is not None
+
+
+def _set_in(cls: ast.ClassDef, name: str) -> list[ast.expr]:
+    """What the methods of a class set an attribute of `self` to."""
+    return [
+        n.value
+        for n in walk(cls)
+        if isinstance(n, ast.Assign) and any(isinstance(t, ast.Attribute) and t.attr == name for t in n.targets)
+    ]
+
+
+def _up_to(node: ast.AST, scope: ast.AST, model: PlacementModel) -> Iterator[ast.AST]:
+    for parent in model.ancestors(node):
+        if parent is scope:
+            return
+        yield parent
+
+
+def _is_condition(parent: ast.AST) -> bool:
+    if isinstance(parent, ast.If):
+        return "__name__" not in ast.unparse(parent.test)
+    return isinstance(parent, (ast.IfExp, ast.Try, ast.FunctionDef, ast.Lambda))
