@@ -56,8 +56,9 @@ class LoadWithoutMapLocation(Rule):
 
     Told where it is selected by its code, as in `--select DEV301`: what is asked for numbers alone, a method that nothing calls, what nothing moves and nothing around calls a model, a state or
     a checkpoint; what a program loads that can't run without an
-    accelerator anyway, for the same function, its class, what it calls, or each function that calls it, moves something there under no
-    condition (`model.cuda()`) or ends without one (`assert torch.cuda.is_available()`), or its file
+    accelerator anyway, for the same function, its class, what it calls and the modules that it makes, each function that calls it, or each program that
+    imports the file, moves something there under no
+    condition (`model.cuda()`), on each way, or ends without one (`assert torch.cuda.is_available()`), or its file
     imports, also by way of others of the project, what has kernels for CUDA alone (`flash_attn`) or what calls `.cuda()` at once, what no program beside its file imports, what is downloaded, or is otherwise, a path that begins where one machine alone has it (`"/data/net.pth"`), a parameter that no call gives, the
     snapshot of what has just trained (`trainer.snapshot_path`), and what is loaded by a method whose callers have all just
     trained (`exp.train(...)`), or behind the loop that trains and saves it.

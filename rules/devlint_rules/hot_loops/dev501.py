@@ -40,8 +40,8 @@ class ItemInHotLoop(Rule):
     a running total or a meter too (`bar.set_description(f"{meter.avg}")`), unless an option turns that off, or reads right before; behind
     a count of its own (`x.masked_select(mask).sum().item()`); beside a loop
     over the steps of a model in each pass; where a program of several processes isn't (`if not args.distributed:`); in a loop that calls
-    `torch.cuda.synchronize()` in each pass; and where the same stretch
-    of the step waits for something else that no rule tells of.
+    `torch.cuda.synchronize()` in each pass; and where the step waits for something else all the same that no rule tells of: an
+    assert of a tensor, elements that a mask picks, a gradient scaler's step, a function that scores.
     Where each step waits for the copy of its batch (`x.cuda()`, without `non_blocking=True` from pinned memory), nothing is queued from one
     to the next, and what a reading costs is that the rest of one step isn't queued ahead: it is told by the rule's code alone, but for
     what has a fix (`total += loss.item()`). At the end of a step it tells by default of what it has a fix for; before such a copy,

@@ -84,10 +84,10 @@ def waits_anyway(read: ast.expr, loop: ast.stmt, facts: Facts, is_collected: Cal
     )
 
 
-def waits_beside(read: ast.expr, facts: Facts, is_collected: Callable[[ast.Call], bool] = lambda _: False) -> bool:
-    """Whether something else in the scope of `read` makes each call, or pass, wait; what `is_collected` holds of doesn't."""
+def waits_beside(read: ast.expr, facts: Facts) -> bool:
+    """Whether something else in the scope of `read` makes each call, or pass, wait."""
     return any(
-        node is not read and _waits(node, facts, is_collected) and not facts.model.is_guarded(node)
+        node is not read and _waits(node, facts, lambda _: False) and not facts.model.is_guarded(node)
         for node in own_nodes(facts.model.enclosing_scope(read))
     )
 
@@ -114,12 +114,6 @@ def _waits_untold(node: ast.AST, facts: Facts, is_told: Callable[[ast.Call], boo
         case ast.Call():
             return _call_waits(node, facts, is_told, surely=True)
     return False
-
-
-def waits_in_forward(node: ast.AST, facts: Facts) -> bool:
-    """Whether the text of the `forward` around a node says that it waits, wherever its inputs are."""
-    scope = facts.model.enclosing_scope(node)
-    return isinstance(scope, ast.FunctionDef) and scope.name == "forward" and _reads(facts.code_of(scope))
 
 
 def _is_array_of_host(node: ast.AST) -> bool:

@@ -34,9 +34,10 @@ class CreatedThenMoved(Rule):
     function can take the device. Left alone are tensors without elements (`torch.empty(0)`), factories that may share the host's data (`torch.as_tensor`, `torch.from_numpy`), pinned
     memory, a generator, and arguments that may be something else than a device. What is made once (`if self.kernel is None:`), or in a test
     (`test_*.py`, `*_test.py`), is told by DEV107, and so is `torch.tensor(data).to(device)`: with `device=` it is filled on
-    the host and copied just the same. Told where it is selected by its code: a few numbers (`torch.eye(3)`); a number, or
-    a handful, for each of something (`torch.arange(n)`, `torch.zeros(n, 1)`, `torch.ones(x.size()[:-1])`) where the same function waits for the
-    accelerator or copies something else to it anyway; what is as large as a tensor that the host has just asked; and a row of integers that another function has made.
+    the host and copied just the same. Told where it is selected by its code: a few numbers (`torch.eye(3)`); a few for each of a batch or of
+    something else (`torch.arange(n)`, `torch.zeros(n, classes)`, `torch.ones(x.size()[:-1])`), unless a loop in the step makes them again and
+    again; the weights of a gradient penalty (`grad_outputs=torch.ones(scores.size()).to(device)`); what loops fill element by
+    element; what is as large as a tensor that the host has just asked; and a row of integers that another function has made.
 
     ## Why is this bad
     The tensor is allocated and filled on the host, allocated again on the device, and copied over. The host waits for

@@ -6,9 +6,8 @@ import ast
 from math import prod
 from typing import TYPE_CHECKING
 
-from devlint.facts import HOST, Kind, own_nodes
+from devlint.facts import own_nodes
 from devlint.lazy import regex
-from devlint_rules.hot_loops.other_waits import waits_beside, waits_in_forward
 from devlint_rules.moves import factories
 
 if TYPE_CHECKING:
@@ -30,8 +29,8 @@ _WITHOUT_FEATURES = regex(r"[\w.]{1,60}(?:\.size\(\)|\.shape)\[:(?:-1|2)\]")
 def is_small(node: cst.Call, made: cst.Call, name: str, between: frozenset[str], facts: Facts) -> bool:
     """Whether `made` by a factory of that name, with methods `between` it and its move `node`, is too small to matter.
 
-    It is a handful of numbers, one for each of a batch, or the order of one; the host has just waited to know its size; or it is a row that is moved
-    where the same function waits for the accelerator all the same.
+    It is a handful of numbers, or a few for each of a batch, and isn't made again and again in a step; the host has just waited to know its size; or
+    it is filled element by element.
     """
     making, moving = facts.node(made), facts.node(node)
     if not isinstance(making, ast.Call) or not isinstance(moving, ast.Call):
@@ -43,14 +42,11 @@ def is_small(node: cst.Call, made: cst.Call, name: str, between: frozenset[str],
         return True
     if _is_sized_by_read(making, facts):
         return True
-    if between & _REPEATING:
+    if between & _REPEATING or _is_in_loop(moving, facts):
         return False
-    if not (_is_row(name, making) or _is_of_scores(making, moving, facts)):
-        return False
-    if 1 in factories.told_sizes(name, making):
-        # One number for each of a batch.
+    if _is_row(name, making) or _is_flat(name, making) or _is_of_scores(making, moving, facts):
         return True
-    return any(waits(moving, facts) for waits in (_uploads_beside, waits_beside, waits_in_forward))
+    return _is_filled_one_by_one(moving, facts)
 
 
 def is_handful(name: str, making: ast.Call) -> bool:
@@ -73,6 +69,24 @@ def _is_row(name: str, making: ast.Call) -> bool:
         return True
     sizes = factories.told_sizes(name, making)
     return sizes.count(None) == 1 and prod(s for s in sizes if s is not None) <= HANDFUL and not _is_whole(making)
+
+
+def _is_flat(name: str, making: ast.Call) -> bool:
+    """Whether there are a few numbers for each of something, and no pictures: `torch.zeros(batch_size, classes)`, `torch.zeros(n)`."""
+    sizes = factories.told_sizes(name, making)
+    return (
+        0 < len(sizes) < 3
+        and None in sizes
+        and all(size is None or size <= 256 for size in sizes)
+        and not _is_whole(making)
+    )
+
+
+def _is_in_loop(moving: ast.Call, facts: Facts) -> bool:
+    """Whether a function that runs at each step makes it again and again."""
+    return facts.model.hot_loop(moving) is None and any(
+        isinstance(p, (ast.For, ast.While)) for p in facts.model.ancestors(moving)
+    )
 
 
 def _is_of_scores(making: ast.Call, moving: ast.Call, facts: Facts) -> bool:
@@ -109,25 +123,18 @@ def _is_whole(making: ast.Call) -> bool:
     return False
 
 
-def _uploads_beside(moving: ast.Call, facts: Facts) -> bool:
-    """Whether the same function copies something else from the host at each call, and nobody can tell it to be made elsewhere: `tokenizer(text).to(device)`."""
-    return any(
-        _is_upload(node, facts) and not facts.model.is_guarded(node)
-        for node in own_nodes(facts.model.enclosing_scope(moving))
-        if node is not moving
-    )
-
-
-def _is_upload(node: ast.AST, facts: Facts) -> bool:
-    match node:
-        case ast.Call(func=ast.Attribute(value=ast.Call() as source, attr="to" | "cuda"), keywords=keywords) if not any(
-            k.arg == "non_blocking" for k in keywords
-        ):
+def _is_filled_one_by_one(moving: ast.Call, facts: Facts) -> bool:
+    """Whether a loop in a loop puts each element of what is made in its place, beside which one copy is nothing."""
+    match facts.model.source.statement_of(moving):
+        case ast.Assign(targets=[ast.Name(id=name)]):
             pass
         case _:
             return False
-    name = facts.model.qualified(source.func)
-    if name in factories.ALL:
-        return name in factories.OF_DATA or is_handful(name, source) or 1 in factories.told_sizes(name, source)
-    options = [v for _, v in facts.model.value(source).alternatives()]
-    return bool(options) and all(v.kind is Kind.UNKNOWN or v.place == HOST for v in options)
+    return any(
+        isinstance(n, ast.Subscript)
+        and isinstance(n.ctx, ast.Store)
+        and isinstance(n.value, ast.Name)
+        and n.value.id == name
+        and sum(isinstance(p, ast.For) for p in facts.model.ancestors(n)) > 1
+        for n in own_nodes(facts.model.enclosing_scope(moving))
+    )
