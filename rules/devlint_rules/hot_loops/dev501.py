@@ -13,7 +13,7 @@ from devlint.knowledge import torch_knowledge
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
-from devlint_rules.hot_loops.gains import ends_before_copy, gains_little, is_said, waits_for_batch
+from devlint_rules.hot_loops.gains import ends_before_copy, is_said
 from devlint_rules.hot_loops.needed import is_needed, is_written
 from devlint_rules.hot_loops.other_waits import waits_anyway
 
@@ -33,19 +33,12 @@ class ItemInHotLoop(Rule):
     (`if step % 100 == 0:`), on the last pass, in an exception handler or after the loop are left alone, and so is what
     decides whether a loop that isn't over a loader goes on.
 
-    Told where the rule is selected by its code, as in `--select DEV501`: what waits in loops that train nothing (under
-    `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that only call a model), or whose passes are
-    epochs; at the end of a step, after `optimizer.step()`; in a guard (`if not math.isfinite(loss.item()): sys.exit(1)`, `assert`,
-    `if loss < best:`, `if loss == 0: continue`, `if not math.isnan(loss.item()): loss.backward()`); what another line of each step prints, or shows, by way of
-    a running total or a meter too (`bar.set_description(f"{meter.avg}")`), unless an option turns that off, or reads right before; behind
-    a count of its own (`x.masked_select(mask).sum().item()`); beside a loop
-    over the steps of a model in each pass; where a program of several processes isn't (`if not args.distributed:`); in a loop that calls
-    `torch.cuda.synchronize()` in each pass; and where the step waits for something else all the same that no rule tells of: an
-    assert of a tensor, elements that a mask picks, a gradient scaler's step, a function that scores.
-    Where each step waits for the copy of its batch (`x.cuda()`, without `non_blocking=True` from pinned memory), nothing is queued from one
-    to the next, and what a reading costs is that the rest of one step isn't queued ahead: it is told by the rule's code alone, but for
-    what has a fix (`total += loss.item()`). At the end of a step it tells by default of what it has a fix for; before such a copy,
-    where `--fix` applies it, unless the workers of a `DataLoader` have the next batch ready.
+    By default it tells of what it has a fix for, as `total += loss.item()`: what a step only adds up or keeps, while nothing else makes
+    the step wait. Where the rule is selected by its code, as in `--select DEV501`, it tells of the rest too: a number that goes to a
+    meter, or that tensors can't stand for, loops that train nothing, guards, and readings beside other waits. What has a fix is told by the code
+    alone where another line of each step prints or shows the same, also by way of a running total or a meter
+    (`bar.set_description(f"{meter.avg}")`), unless an option turns that off; and at the end of a step, where the next one waits for the copy of its batch
+    (`x.cuda()`, without `non_blocking=True` from pinned memory), unless `--fix` applies it and no workers of a `DataLoader` have the next batch ready.
 
     In code that is hot by its role (in preview) it tells of what each step comes by; of what stands where an option leads,
     runs once a request, reads again what the function has read, or stands right after another wait, or right before one that
@@ -161,9 +154,8 @@ class ItemInHotLoop(Rule):
             notes=stalls.loop_notes(hot, value, facts),
             hint=None if change else _hint(node, facts),
             change=change,
-            minor=waits_for_batch(hot, facts) or gains_little(read, hot, facts)
-            if change is None
-            else is_said(read, facts) or ends_before_copy(change, node, hot, facts),
+            # Where nothing says how to do without it, hardly anybody does.
+            minor=change is None or is_said(read, facts) or ends_before_copy(change, node, hot, facts),
         )
 
 

@@ -34,9 +34,8 @@ class HostTensorInHotLoop(Rule):
     where the tensor doesn't depend on the pass: its values are spelt out, or come from before the loop. Left alone:
     tensors that the loop changes in place, random ones, and those that are made on the device to begin with.
 
-    In loops that train nothing (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that
-    only call a model) it tells by default of what it has a fix for; of the rest where it is selected by its code, as in
-    `--select DEV508`. So it is with a handful of numbers that it has no fix for.
+    By default it tells of what it has a fix for, but for a handful of numbers in a step that waits for the copy of its batch all the same;
+    of the rest where it is selected by its code, as in `--select DEV508`.
 
     ## Why is this bad
     Each pass makes the same tensor and copies it again, and the host waits for the copy. Made once before the loop, it
@@ -118,7 +117,7 @@ class HostTensorInHotLoop(Rule):
             notes=stalls.loop_notes(hot, value, facts),
             hint=None if change else "make it once before the loop",
             change=change,
-            minor=_is_few(copied, facts) and (change is None or waits_for_batch(hot, facts)),
+            minor=change is None or (_is_few(copied, facts) and waits_for_batch(hot, facts)),
         )
 
 

@@ -138,9 +138,7 @@ class MetricInHotLoop(Rule):
             notes=(*_made_notes(makers, call, facts), *stalls.loop_notes(hot, value, facts)),
             hint=None if change else remedy.text if remedy is not None else ONCE,
             change=change,
-            minor=hot.evaluates
-            or _is_of_lightning(call, facts)
-            or (change is None and waits_all_the_same(call, hot, facts)),
+            minor=hot.evaluates or change is None or _is_of_lightning(call, facts),
         )
 
 

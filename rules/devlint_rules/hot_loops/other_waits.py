@@ -150,7 +150,7 @@ def waits_untold(node: ast.AST, facts: Facts, is_told: Callable[[ast.Call], bool
         case ast.Call(func=ast.Attribute(attr=name)) if name in ("numpy", "format") or name in TEXT_METHODS:
             return False
         case ast.Call():
-            return _call_waits(node, facts, is_told, surely=True)
+            return _call_waits(node, facts, is_told)
     return False
 
 
