@@ -143,7 +143,7 @@ class Project(Questions):
 
     def is_shared(self, module: SourceModule) -> bool:
         """Whether that is the module which others import."""
-        return self._modules.get(Path(module.path)) is module
+        return self._modules.get(module.file) is module
 
     def drop(self, path: Path) -> None:
         """Forgets the module of a file, which holds something else by now, and what was worked out of it for others."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from devlint.regexes import regex
 from devlint.signatures.answers.by_default import is_kept, is_part_of_something_made, is_weak, is_weak_for_host
@@ -113,7 +112,7 @@ class Contradiction:
 def contradictions(reader: Reader, source: SourceModule) -> list[Contradiction]:
     """The contradictions of a file whose scopes were read: of each operation and tensor on the host, the surest one."""
     found: dict[tuple[ast.AST, Step | None], Contradiction] = {}
-    in_test = is_test_file(Path(source.path))
+    in_test = is_test_file(source.file)
     for frame in reader.frames_in(source):
         for need in frame.needs:
             for one in _judged(reader, frame, need):
