@@ -52,7 +52,7 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
         return "each step looks for anomalies, and waits more for that"
     if facts.model.never_runs(facts.statement):
         return "it never runs"
-    if project.is_broken(Path(facts.model.source.path)):
+    if project.is_broken(facts.model.source.file):
         return "the file can't be run: it imports what the project hasn't got"
     if _is_expected(facts.node(report.node) or facts.statement, facts):
         return "an error is expected there"
@@ -66,7 +66,7 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
     if (
         copied
         or ((rule.severity == "warning" or is_mixing) and is_of_others(source.path))
-        or ((costs or is_mixing) and project.is_copied_in(Path(source.path)))
+        or ((costs or is_mixing) and project.is_copied_in(source.file))
     ):
         return "somebody else keeps this code"
     if costs and _is_at_home(facts.model.source):
@@ -151,7 +151,7 @@ _NOT_OPENING = frozenset(
 
 def _is_for_python_2(source: SourceModule, project: Project) -> bool:
     """Whether a project is written for Python 2, as far as a file of it that Python 3 reads may be."""
-    return project.uses(PYTHON_2, Path(source.path)) and _PYTHON_3.search(source.without_comments) is None
+    return project.uses(PYTHON_2, source.file) and _PYTHON_3.search(source.without_comments) is None
 
 
 def _is_for_old_releases(facts: Facts, project: Project) -> bool:
@@ -166,7 +166,7 @@ def _is_for_old_releases(facts: Facts, project: Project) -> bool:
         return True
     if _SINCE_0_4.search(text) is not None:
         return False
-    path = Path(facts.model.source.path)
+    path = facts.model.source.file
     return any(_SAYS_BEFORE_0_4.search(page) for page in project.papers(path)) and project.uses(BEFORE_0_4, path)
 
 
@@ -212,7 +212,7 @@ def _is_tried_by_itself(report: Report, facts: Facts, project: Project) -> bool:
 
 def _tests_itself(report: Report, facts: Facts, project: Project) -> bool:
     """Whether a report is about what a module runs if it is a program, and it is one that others import: of its package, or for all but a few lines."""
-    path = Path(facts.model.source.path)
+    path = facts.model.source.file
     node = facts.node(report.node)
     around = facts.model.ancestors(node) if node is not None else ()
     own = next((p for p in around if isinstance(p, ast.If) and ast.unparse(p.test).startswith("__name__")), None)

@@ -20,15 +20,20 @@ _TO_WORDS = bytes(
 )
 
 
+def spaced(raw: bytes) -> bytes:
+    """A text in small letters, with a blank in the place of each other character, and before and behind it."""
+    return b" %b " % raw.translate(_TO_WORDS)
+
+
 class Vocabulary:
     """The words of a text."""
 
     def __init__(self, raw: bytes) -> None:
-        self._words = b" ".join(set(raw.translate(_TO_WORDS).split()))
+        self._words = b" %b " % b" ".join(set(raw.translate(_TO_WORDS).split()))
         self._known: dict[bytes, bool] = {}
 
     def has_one(self, words: Iterable[bytes]) -> bool:
-        """Whether one of the words stands in the text, by itself or in a longer one."""
+        """Whether one of the words stands in the text: by itself or in a longer one, but where a blank says that it begins or ends there."""
         return any(self._has(word) for word in words)
 
     def _has(self, word: bytes) -> bool:

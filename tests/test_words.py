@@ -21,10 +21,10 @@ PATTERNS = sorted(
 @pytest.mark.parametrize(
     ("pattern", "words"),
     [
-        (r"\.to\s*\(", ["to"]),
-        (r"load_state_dict|\bcuda\b", ["load_state_dict", "cuda"]),
-        (r"torch\.(?:cuda|xpu)\.item", ["torch"]),
-        (r"(?:is_available|device_count)\(", ["device_count is_available"]),
+        (r"\.to\s*\(", [" to "]),
+        (r"load_state_dict|\bcuda\b", ["load_state_dict", " cuda "]),
+        (r"torch\.(?:cuda|xpu)\.item", ["torch "]),
+        (r"(?:is_available|device_count)\(", ["device_count ,is_available "]),
         (r"foo(?:bar)", ["foobar"]),
         (r"foo(bar)?baz", ["foo"]),
         (r"(?:abc)*x", [None]),
@@ -34,22 +34,30 @@ PATTERNS = sorted(
         (r"abc?|longer+", ["ab", "longe"]),
         (r"[abc]+\d\w", [None]),
         (r"(?:one|[xy])z", [None]),
-        (r"(?P<name>word)\s(?P=name)", ["word"]),
+        (r"(?P<name>word)\s(?P=name)", ["word "]),
         (r"(a)?(?(1)yes|no)", [None]),
         (r"pin(?=_memory)", ["pin"]),
-        (r"(?<!\w)half(?!_)\b", ["half"]),
+        (r"(?<!\w)half(?!_)\b", ["half "]),
         (r"no(?!)way", [""]),
         (r"MiXed", ["mixed"]),
         (r"a_\_b", ["a__b"]),
         (r"[|(]x|yy", [None, "yy"]),
-        (r"\(item\)", ["item"]),
+        (r"\(item\)", [" item "]),
         (r"(?#note)word", ["word"]),
+        (r"\b(?:np|numpy|\w*pd)\.\w", [" np , numpy ,pd "]),
+        (r"(?:[(=]|\belse\s)\s*(?:cpu|meta)\d*\s*\)", [" cpu, meta"]),
+        (r"^import\b|from$", [" import ", "from "]),
+        (r"=?word=?|=?\bword\b=?", ["word", " word "]),
+        (r"(?:one|two=)(?:,\s*)+three", [" three"]),
+        (r"(?:=one)+|(?:=word=){2}", [" one", " word "]),
+        (r"[^=]one[=-z]|[=\w]two[\s,]", ["one", "two "]),
+        (r"(?x)one two", ["one"]),
     ],
 )
 def test_words_are_read_off_an_expression(pattern, words):
     re.compile(pattern)
     found = [part.words for part in alternatives(pattern)]
-    assert found == [None if w is None else frozenset(w.encode().split()) for w in words]
+    assert found == [None if w is None else frozenset(filter(None, w.encode().split(b","))) for w in words]
 
 
 @settings(max_examples=20, suppress_health_check=list(HealthCheck))

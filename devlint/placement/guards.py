@@ -11,7 +11,7 @@ from devlint.placement.choices import Choices, tests_around
 from devlint.placement.cold import ColdCode, File, flat, says
 from devlint.regexes import regex
 from devlint.source.modules import SourceModule, bound_names, last_name
-from devlint.source.trees import walk
+from devlint.source.trees import kept_on_node, walk
 
 # Tests that keep code from running while somebody waits for it: kernels are compiled, graphs captured, caches filled.
 _APART = regex(
@@ -114,15 +114,7 @@ class Guards:
 
     def _is_left_off(self, attribute: str, cls: ast.ClassDef) -> bool:
         """Whether a class gives an attribute nothing but such a parameter of the method that does."""
-        given = [
-            (method, n.value)
-            for method in cls.body
-            if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef))
-            for n in ast.walk(method)
-            if isinstance(n, ast.Assign)
-            and any(_is_own(t, attribute) for target in n.targets for t in ast.walk(target))
-        ]
-        match given:
+        match _given_by_methods(cls).get(attribute):
             case [(method, ast.Name(id=name))]:
                 may_be_off = name in _optional(method) or (name in _switches(method) and not self._is_placed(cls))
                 return may_be_off and not any(map(self._model.project_gives, (name, attribute)))
@@ -237,11 +229,25 @@ def _asked_for(value: ast.expr) -> str:
     return ""
 
 
-def _is_own(node: ast.AST, attribute: str) -> bool:
-    match node:
-        case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()):
-            return name == attribute
-    return False
+@kept_on_node
+def _given_by_methods(cls: ast.ClassDef) -> dict[str, list[tuple[ast.FunctionDef | ast.AsyncFunctionDef, ast.expr]]]:
+    """What the methods of a class give each attribute of `self`, with the method that does."""
+    found: dict[str, list[tuple[ast.FunctionDef | ast.AsyncFunctionDef, ast.expr]]] = {}
+    for method in cls.body:
+        if isinstance(method, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            for node in walk(method):
+                if isinstance(node, ast.Assign):
+                    for name in {name for target in node.targets for name in _own_in(target)}:
+                        found.setdefault(name, []).append((method, node.value))
+    return found
+
+
+def _own_in(part: ast.AST) -> Iterator[str]:
+    """The attributes of `self` that a statement, or a target of an assignment, sets."""
+    for node in walk(part):
+        match node:
+            case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()):
+                yield name
 
 
 def _switches(function: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
@@ -344,7 +350,7 @@ def _fills_missing(test: ast.expr, body: list[ast.stmt]) -> bool:
             ops=[ast.Is() | ast.Eq()],
             comparators=[ast.Constant(value=None)],
         ):
-            return any(_is_own(n, attr) for statement in body for n in ast.walk(statement))
+            return any(attr in _own_in(statement) for statement in body)
         case ast.Compare(ops=[ast.NotIn()], comparators=[table]):
             name = ast.unparse(table).removesuffix(".keys()")
             return any(

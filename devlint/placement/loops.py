@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Literal, Protocol
 
 from devlint.knowledge import ecosystem
@@ -130,7 +129,7 @@ class Loops:
         self._callers: dict[tuple[ast.AST, int], HotLoop | None] = {}
         self._cold = ColdCode(model)
         # A test reads what it checks; nobody waits for it.
-        self._in_test = is_test(Path(model.source.path))
+        self._in_test = is_test(model.source.file)
 
     def around(self, node: ast.AST, depth: int = 0) -> HotLoop | None:
         """The hot loop that runs a node each pass; None where there is none, or where a guard makes it cold."""

@@ -329,7 +329,7 @@ class PlacementModel(FileText):
 
     def is_never_chosen(self, node: ast.AST) -> bool:
         """Whether nobody gives the option that a node runs for, or no call chooses it, in a project of programs that nobody installs."""
-        return self._is_off(node) and self._project.is_only_run(Path(self.source.path))
+        return self._is_off(node) and self._project.is_only_run(self.source.file)
 
     def _is_off(self, node: ast.AST) -> bool:
         return Guards(self).is_off(node) or self.choices.is_never_made(node)
@@ -497,26 +497,26 @@ class PlacementModel(FileText):
         """The models of the few files that import this one; they serve the other files that those import as well."""
         if not self._looks_around:
             return []
-        paths = self._project.importers_of(Path(self.source.path))
+        paths = self._project.importers_of(self.source.file)
         return [m for path in paths if (m := self._elsewhere(path)) is not None]
 
     def files_naming(self, name: str) -> list[PlacementModel]:
         """The models of files that import this one and in which a name of it stands; their own callers aren't asked."""
-        project, here = self._project, Path(self.source.path)
+        project, here = self._project, self.source.file
         return [m for path in project.naming(here, name) if (m := self._elsewhere(path)) is not None]
 
     def files_matching(self, pattern: str, most: int = 20) -> list[PlacementModel]:
         """The models of the other files of the project whose text matches; none where they are more than `most`."""
-        paths = self._project.matching(pattern, Path(self.source.path), most)
+        paths = self._project.matching(pattern, self.source.file, most)
         return [m for path in paths if (m := self._elsewhere(path)) is not None]
 
     def file_of(self, source: SourceModule) -> PlacementModel | None:
         """The model of another file of the project."""
-        return self._elsewhere(Path(source.path))
+        return self._elsewhere(source.file)
 
     def _elsewhere(self, path: Path) -> PlacementModel | None:
         """The model of another file, which serves all that ask for it."""
-        project, here = self._project, Path(self.source.path)
+        project, here = self._project, self.source.file
         source = project.load(path, here)
         if source is None:
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Literal, NamedTuple
 
 from devlint.knowledge import canonical
@@ -221,6 +221,10 @@ class Readings:
 
     def modules_in(self, wrapping: Wrapping) -> Iterator[signed.Value]:
         """What a wrapper wraps, and the parts of it that are known, those of the project's own classes."""
+        held_by: dict[Hashable, list[tuple[Hashable, signed.Value]]] = {}
+        for key, held in wrapping.things.items():
+            if isinstance(key, tuple) and len(key) == 2:
+                held_by.setdefault(key[0], []).append((key[1], held))
         waiting = list(wrapping.signed.parts)
         seen: list[signed.Value] = []
         while waiting and len(seen) < MAX_MODULES:
@@ -230,11 +234,10 @@ class Readings:
                 seen.append(module)
                 if class_of(module) is not None:
                     yield module
-                for key, held in wrapping.things.items():
-                    identity, slot = key if isinstance(key, tuple) and len(key) == 2 else (None, None)
-                    if identity == module.identity and str(slot).startswith("."):
+                for slot, held in held_by.get(module.identity, ()):
+                    if str(slot).startswith("."):
                         waiting.append(held)
-                    elif identity == module.identity and slot == CONTENTS:
+                    elif slot == CONTENTS:
                         waiting += [part for _, option in held.options() for part in option.parts]
 
     def supposing(self, function: FunctionModel, me: signed.Value, things: dict[Key, signed.Value]) -> Recorder[Value]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.placement.devices import place_of_device
@@ -39,7 +38,7 @@ def pinned_calls(readings: Readings, project: Project) -> dict[ast.Call, Pinned]
     """Call -> what pins it: calls of this file in replicas, and wraps of classes whose pinned calls are elsewhere."""
     found: dict[ast.Call, Pinned] = {}
     # A caller in another file has its own view of what it wraps.
-    callers = {str(path) for path in project.importers_of(Path(readings.source.path))}
+    callers = {str(path) for path in project.importers_of(readings.source.file)}
     seen: set[tuple[object, str]] = set()
     for wrapping in readings.wrappings:
         option = wrapping.wrapper

@@ -6,7 +6,6 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cached_property
-from pathlib import Path
 
 from devlint.placement.conditions import is_for_the_host
 from devlint.source.modules import FunctionModel, FunctionNode, SourceModule, assigned_in
@@ -34,7 +33,7 @@ class FileText:
             for alias in binding.names if isinstance(binding, ast.ImportFrom) else ():
                 if isinstance(binding, ast.ImportFrom) and (alias.asname or alias.name) == name:
                     package = self.source.absolute(binding)
-                    module = self._project.find(package, Path(self.source.path))
+                    module = self._project.find(package, self.source.file)
                     found += module.top_level_values(alias.name) if module is not None else []
         return found
 
@@ -45,23 +44,23 @@ class FileText:
         """
         if not elsewhere and re.search(pattern, self.source.text):
             return True
-        return self._project.texts_match(pattern, Path(self.source.path))
+        return self._project.texts_match(pattern, self.source.file)
 
     def papers_match(self, pattern: str) -> bool:
         """Whether what the project says of itself matches: what it needs, and for whom it is."""
-        return any(re.search(pattern, paper) is not None for paper in self._project.papers(Path(self.source.path)))
+        return any(re.search(pattern, paper) is not None for paper in self._project.papers(self.source.file))
 
     def project_gives(self, name: str) -> bool:
         """Whether something in the project gives a parameter or an attribute of that name, one that is off by default."""
-        return self._project.is_given(Path(self.source.path), name)
+        return self._project.is_given(self.source.file, name)
 
     def kept_as(self, cls: str) -> frozenset[str] | None:
         """The names under which the project keeps the objects of a class of this file; None where they may be anywhere else too."""
-        return self._project.kept_as(Path(self.source.path), cls)
+        return self._project.kept_as(self.source.file, cls)
 
     def project_uses(self, pattern: str) -> bool:
         """Whether the text of a file of the project that is no test matches; False where the project is too large to tell."""
-        path = Path(self.source.path)
+        path = self.source.file
         return re.search(pattern, self.source.text) is not None or self._project.uses(pattern, path)
 
     def is_for_the_host(self, node: ast.AST) -> bool:
@@ -122,7 +121,7 @@ class FileText:
         package = self.source.absolute(node) if isinstance(node, ast.ImportFrom) else ""
         names = [package] if package else []
         names += [f"{package}.{alias.name}" if package else alias.name for alias in node.names]
-        found = (self._project.find(name, Path(self.source.path)) for name in names)
+        found = (self._project.find(name, self.source.file) for name in names)
         return [module for module in found if module is not None]
 
     @cached_property
@@ -131,21 +130,21 @@ class FileText:
 
         What is imported under a name of its own is in no package. Or it imports a class that a package of the project hasn't got (any more).
         """
-        if self._project.is_broken(Path(self.source.path)):
+        if self._project.is_broken(self.source.file):
             return True
-        folder = Path(self.source.path).parent
+        folder = self.source.file.parent
         beside = (
             module
             for node in self.source.tree.body
             if isinstance(node, ast.ImportFrom) and not node.level and node.module and "." not in node.module
-            for module in [self._project.find(node.module, Path(self.source.path))]
-            if module is not None and Path(module.path).parent == folder
+            for module in [self._project.find(node.module, self.source.file)]
+            if module is not None and module.file.parent == folder
         )
         return any(isinstance(n, ast.ImportFrom) and n.level > 0 for module in beside for n in module.tree.body)
 
     def imports_from(self, pattern: re.Pattern[bytes], *, through_packages: bool = False) -> set[str]:
         """The names that the file imports from project modules whose text matches a pattern, directly or through a package."""
-        path, project = Path(self.source.path), self._project
+        path, project = self.source.file, self._project
         return project.names_from(path, self.source.text, pattern, through_packages=through_packages)
 
     @property

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Protocol
 
 from devlint.placement.answering import ends_answer, is_handed_out
@@ -408,7 +407,7 @@ def _header(loop: ast.For | ast.AsyncFor | ast.While) -> str:
 
 
 def _line(source: SourceModule, loop: ast.stmt, at: SourceModule) -> str:
-    return f" on line {loop.lineno}" if source is at else f" in {Path(source.path).name}:{loop.lineno}"
+    return f" on line {loop.lineno}" if source is at else f" in {source.file.name}:{loop.lineno}"
 
 
 def _option(model: Waiting, node: ast.AST) -> str:

@@ -108,7 +108,7 @@ class KeptLinter(Linter):
         """Keeps the model of the text in the place of the last one's; that of a first look answers nothing else."""
         inspection.release()
         if inspection.within is None:
-            self._keep(Path(inspection.model.source.path), inspection.model)
+            self._keep(inspection.model.source.file, inspection.model)
         else:
             self._let_go(inspection.model)
 

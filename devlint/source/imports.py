@@ -46,6 +46,7 @@ class Imports:
         self._roots = roots
         self._names = names
         self._known: dict[Path, set[tuple[str, ...]]] = {}
+        self._packages: dict[Path, list[Path]] = {}
         self._owned: dict[Path, frozenset[str]] = {}
         self._broken: dict[Path, bool] = {}
         self._built: dict[Path, bool] = {}
@@ -54,8 +55,14 @@ class Imports:
         """Whether a file imports another one, by way of the packages around it too, going by how its names end."""
         if self._names_module(path, other):
             return True
-        around = [folder / "__init__.py" for folder in (other.parent, other.parent.parent)]
-        return any(self._names_module(path, package) and self._names_module(package, other) for package in around)
+        return any(self._names_module(path, package) for package in self._packages_with(other))
+
+    def _packages_with(self, other: Path) -> list[Path]:
+        """The packages around a file that import it themselves: few do, and all files of a project are asked about each."""
+        if other not in self._packages:
+            around = [folder / "__init__.py" for folder in (other.parent, other.parent.parent)]
+            self._packages[other] = [package for package in around if self._names_module(package, other)]
+        return self._packages[other]
 
     def takes_others(self, path: Path, unit: Unit) -> bool:
         """Whether a file takes other names out of that of a unit, one by one, and hasn't got the file itself."""

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import field
 from functools import cached_property
+from pathlib import Path
 
 from devlint.knowledge.ecosystem import KEEPING_DECORATORS
 from devlint.records import record
@@ -136,6 +137,11 @@ class SourceModule:
     _functions: dict[ast.AST, FunctionModel] = field(default_factory=dict)
     _parents: dict[ast.AST, ast.AST] = field(default_factory=dict)
     _starts: dict[int, list[int]] = field(default_factory=dict)
+
+    @cached_property
+    def file(self) -> Path:
+        """Its path, for those who ask the project: to make one anew for each question costs more than most answers."""
+        return Path(self.path)
 
     @cached_property
     def bindings(self) -> dict[str, list[ast.stmt]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from devlint.regexes import regex
 from devlint.source.modules import SourceModule
@@ -54,7 +53,7 @@ def _binds(source: SourceModule, name: str, project: Project, stars: int) -> boo
     if any(isinstance(n, ast.Global) and name in n.names for n in ast.walk(source.tree)):
         return True
     for star in source.star_imports:
-        module = project.find(source.absolute(star), Path(source.path)) if stars else None
+        module = project.find(source.absolute(star), source.file) if stars else None
         if module is None or module.is_package or _BINDS_AT_RUN_TIME.search(module.text):
             return True
         if module is not source and _binds(module, name, project, stars - 1):

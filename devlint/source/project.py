@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 # Source text of which is kept per process what was read and understood: some hundred times the memory of the text. Beyond it goes
 # what was linted and no other file has asked for.
 MAX_KEPT_BYTES = 2_500_000
+# But not before that makes so much of it: where others are shared, all else would be a file or two each time.
+_WORTHWHILE = 0.04
 # Beyond this goes all. What a library's files have in common is some megabytes: read again for each of them, it takes most of the time.
 MAX_SHARED_BYTES = 6_000_000
 # As much is kept for one file that imports all of it.
@@ -141,7 +143,7 @@ class Project(Questions):
 
     def is_shared(self, module: SourceModule) -> bool:
         """Whether that is the module which others import."""
-        return self._modules.get(Path(module.path)) is module
+        return self._modules.get(module.file) is module
 
     def drop(self, path: Path) -> None:
         """Forgets the module of a file, which holds something else by now, and what was worked out of it for others."""
@@ -159,8 +161,15 @@ class Project(Questions):
     def _forget_unasked(self) -> None:
         """Lets go of the files that were linted and that no other one has asked for: what is kept of the others stays."""
         self._linted = None
-        modules = {path: self._modules.pop(path, None) for path in sorted(self._passed - self._asked_for)}
-        gone = [module for module in modules.values() if module is not None]
+        unasked = {
+            path: self._modules[path] for path in sorted(self._passed - self._asked_for) if path in self._modules
+        }
+        gone = [module for module in unasked.values() if module is not None]
+        if sum(len(module.text) for module in gone) <= MAX_KEPT_BYTES * _WORTHWHILE:
+            # All that is kept is gone through for it.
+            return
+        for path in unasked:
+            del self._modules[path]
         for known in self.memory.values():
             if isinstance(known, Forgetting):
                 known.forget(*gone)

@@ -16,6 +16,7 @@ from devlint.needed import words_for
 from devlint.patterns import USUAL_EXCLUDES
 from devlint.source.looks import Answer, Answered, Question
 from devlint.source.roots import ImportRoots
+from devlint.words import spaced
 
 # A project with more than these files, or folders, is too large to look through for one finding.
 MAX_FILES = 8_000
@@ -216,8 +217,8 @@ def _searching(pattern: str) -> Callable[[bytes], bool]:
     words = [word.encode() for word in needed]
 
     def matches(raw: bytes) -> bool:
-        lowered = raw.lower()
-        return any(word in lowered for word in words) and compiled.search(raw) is not None
+        said = spaced(raw)
+        return any(word in said for word in words) and compiled.search(raw) is not None
 
     return matches
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any, TypeVar
 
 _Node = TypeVar("_Node", bound=ast.AST)
@@ -98,6 +98,12 @@ def calls_in(node: ast.AST) -> list[ast.Call]:
 
 def own_nodes(scope: ast.AST) -> list[ast.AST]:
     """The nodes of a scope, nested definitions named but not entered; the last come first."""
+    return list(_own_nodes(scope))
+
+
+# Rules ask many things of one scope, one after the other.
+@lru_cache(maxsize=16)
+def _own_nodes(scope: ast.AST) -> tuple[ast.AST, ...]:
     found: list[ast.AST] = []
     stack = children(scope)
     while stack:
@@ -105,7 +111,7 @@ def own_nodes(scope: ast.AST) -> list[ast.AST]:
         found.append(node)
         if type(node) not in _CLOSED:
             stack += children(node)
-    return found
+    return tuple(found)
 
 
 @kept_on_node

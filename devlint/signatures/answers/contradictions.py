@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from devlint.regexes import regex
 from devlint.signatures.answers.by_default import is_kept, is_part_of_something_made, is_weak, is_weak_for_host
@@ -113,7 +112,7 @@ class Contradiction:
 def contradictions(reader: Reader, source: SourceModule) -> list[Contradiction]:
     """The contradictions of a file whose scopes were read: of each operation and tensor on the host, the surest one."""
     found: dict[tuple[ast.AST, Step | None], Contradiction] = {}
-    in_test = is_test_file(Path(source.path))
+    in_test = is_test_file(source.file)
     for frame in reader.frames_in(source):
         for need in frame.needs:
             for one in _judged(reader, frame, need):
@@ -193,7 +192,8 @@ def _pairs(
             lefts_placed = list(_placed(reader, frame, left, need))
             rights_placed = list(_placed(reader, frame, right, need))
             for a_when, a in lefts_placed:
-                apart = [(when, b) for when, b in rights_placed if b.place != a.place]
+                # Most often both are inputs, of which nobody knows where they are: the conditions needn't be worked out for that.
+                apart = [(when, b) for when, b in rights_placed if _are_at_odds(a.place, b.place)]
                 if not apart:
                     continue
                 # All alternatives at one place are one, as far as places go.
@@ -295,14 +295,7 @@ def _apart(
 ) -> Contradiction | None:
     atoms = reader.atoms
     (host_node, a, a_when), (other_node, b, b_when) = host, other
-    if a.place != HOST:
-        if not (a.place.off_host and b.place.off_host) or not _are_different(a.place, b.place):
-            return None
-    elif (
-        not (b.place.off_host or b.place.is_open)
-        or not _counts(a, need)
-        or (b.place.off_host and b.place.name.partition(":")[0] in _TAKING_FROM_HOST)
-    ):
+    if a.place == HOST and not _counts(a, need):
         return None
     if need.sense != "index" and OR_ARRAY in a.tags:
         return None
@@ -417,6 +410,16 @@ def _stands_in_function(frame: Frame, step: Step) -> bool:
         return False
     node = frame.function.node
     return node.lineno <= step.line <= (node.end_lineno or node.lineno)
+
+
+def _are_at_odds(a: Place, b: Place) -> bool:
+    """Whether what is at two places may not be put together: on the host and elsewhere, or on different accelerators."""
+    if HOST not in (a, b):
+        return a.off_host and b.off_host and _are_different(a, b)
+    other = b if a == HOST else a
+    if other.off_host:
+        return other.name.partition(":")[0] not in _TAKING_FROM_HOST
+    return other.is_open
 
 
 def _are_different(a: Place, b: Place) -> bool:

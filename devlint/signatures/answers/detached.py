@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 from devlint.regexes import regex
 from devlint.signatures.answers.attributes import may_be_made_on_host
@@ -19,7 +18,7 @@ from devlint.source.devices import MOVES
 
 def is_of_a_graph(reader: Reader, frame: Frame, node: ast.expr, value: Value) -> bool:
     """Whether the code takes something out of its graph, which a module computed, in a project that uses accelerators."""
-    function, path = frame.function, Path(frame.source.path)
+    function, path = frame.function, frame.source.file
     if value.place.sort == "input" and _BATCH.fullmatch(str(value.place.name[0])):
         # No module computed what a loader gives.
         return False

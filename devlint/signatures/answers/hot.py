@@ -9,7 +9,6 @@ import ast
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import NamedTuple
 
 from devlint.knowledge import torch_knowledge
@@ -224,7 +223,7 @@ class HotCode:
         if not calls or not all(self._is_rare(node) for _, node in calls):
             return False
         called = rf"(?<!def )(?<!super\(\)\.)\b{function.name}\s*\("
-        return not self._reader.project.texts_match(called, Path(self._source.path))
+        return not self._reader.project.texts_match(called, self._source.file)
 
     def is_root(self, function: FunctionModel) -> bool:
         """Whether a function is hot by its role."""
@@ -327,7 +326,7 @@ def is_unused(project: Project, function: FunctionModel, *, but_by_tests: bool =
     """Whether nothing in the project, or nothing but tests, leads to a function, or to the one that it stands in."""
     function = function.outermost
     cls = function.cls.name if function.cls is not None else ""
-    return project.is_unused(Path(function.source.path), cls, function.name, but_by_tests=but_by_tests)
+    return project.is_unused(function.source.file, cls, function.name, but_by_tests=but_by_tests)
 
 
 def _most_often(told: Iterable[Hot]) -> Hot | None:
@@ -368,7 +367,7 @@ def _brings_another(project: Project, function: FunctionModel, source: SourceMod
     """Whether a statement imports another function of that name, which a module of the project defines."""
     if not isinstance(statement, ast.ImportFrom) or all(a.name != function.name for a in statement.names):
         return False
-    module = project.find(source.absolute(statement), Path(source.path))
+    module = project.find(source.absolute(statement), source.file)
     return (
         module is not None
         and module.path != function.source.path

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Hashable
-from pathlib import Path
 
 from devlint.signatures.answers.silence import (
     brings_others_itself,
@@ -249,7 +248,7 @@ def hangs_on_a_flag(reader: Reader, frame: Frame, when: Condition) -> bool:
     def is_on(literal: int) -> bool:
         match reader.atoms.atom(literal).key:
             case ("true", (str() as name,)) if literal > 0 and name in off:
-                return not reader.project.is_given(Path(frame.source.path), name)
+                return not reader.project.is_given(frame.source.file, name)
             case ("true", (str() as name,)) if literal < 0 and name in on:
                 # `to_cpu=True`: whoever turns that off asks for what it brings.
                 return True

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from pathlib import Path
 
 from devlint.regexes import regex
 from devlint.signatures.answers.hot import Hot, is_unused
@@ -121,7 +120,7 @@ def _learns_nowhere(reader: Reader, stall: Stall, hot: Hot) -> bool:
     source = stall.function.source
     if re.search(_LEARNING, source.text) is not None:
         return False
-    return reader.project.never_says(_LEARNING, Path(source.path), _PROGRAM)
+    return reader.project.never_says(_LEARNING, source.file, _PROGRAM)
 
 
 def _is_meant(stall: Stall) -> bool:
@@ -231,7 +230,7 @@ def _is_called(reader: Reader, root: FunctionModel) -> bool:
     own = {
         m.name for m in methods if any(isinstance(n, ast.Call) and ast.unparse(n.func) in _ITSELF for n in ast.walk(m))
     }
-    return reader.project.is_called(Path(root.source.path), cls.name, tuple(sorted(own | way)))
+    return reader.project.is_called(root.source.file, cls.name, tuple(sorted(own | way)))
 
 
 # What a module's callers come by, and how its own methods call it.

@@ -252,7 +252,7 @@ def is_host_program(project: Project, source: SourceModule) -> bool:
     """Whether a notebook, a script, or a part of a project with scripts, says nothing of devices, and nor does the project."""
     if _says(source.without_comments, _PLACES):
         return False
-    path = Path(source.path)
+    path = source.file
     if source.path.endswith(".ipynb"):
         return True
     users = [project.load(importer, path) for importer in project.importers_of(path)] if _runs(source) else []
@@ -268,7 +268,7 @@ def is_of_host_programs(project: Project, source: SourceModule) -> bool:
     """Whether a file and those that import it say nothing of devices, and one of them is a program."""
     if _says(source.without_comments, _OF_DEVICES):
         return False
-    users = [project.load(importer, Path(source.path)) for importer in project.importers_of(Path(source.path))]
+    users = [project.load(importer, source.file) for importer in project.importers_of(source.file)]
     if any(user is None or _OF_DEVICES.search(user.text) is not None for user in users):
         return False
     return _runs(source) or any(user is not None and _runs(user) for user in users)
@@ -307,12 +307,12 @@ _TRAINS = r"\.backward\("
 
 def is_made_elsewhere(project: Project, source: SourceModule, function: FunctionModel | None) -> bool:
     """Whether a program of the project makes its tensors on an accelerator where nothing else is said, or that function's."""
-    return source.makes_elsewhere(function) or project.uses_itself(_DEFAULTS, Path(source.path))
+    return source.makes_elsewhere(function) or project.uses_itself(_DEFAULTS, source.file)
 
 
 def made_elsewhere_by(project: Project, source: SourceModule) -> Path | None:
     """The other file that says so, for people who ask."""
-    return project.file_with(_DEFAULTS, Path(source.path))
+    return project.file_with(_DEFAULTS, source.file)
 
 
 _DEFAULTS = r"(?m)^[ \t]{0,40}torch\.set_default_(?:tensor_type\([^)\n]{0,80}cuda|device\((?!None|self\b))"
@@ -320,7 +320,7 @@ _DEFAULTS = r"(?m)^[ \t]{0,40}torch\.set_default_(?:tensor_type\([^)\n]{0,80}cud
 
 def is_of_host_project(project: Project, source: SourceModule) -> bool:
     """Whether a whole project names no accelerator and moves nothing: nobody has run it on one. A few files alone don't tell."""
-    return not _says(source.text, _MOVING) and project.never_says(_MOVING.pattern, Path(source.path), _A_PROJECT)
+    return not _says(source.text, _MOVING) and project.never_says(_MOVING.pattern, source.file, _A_PROJECT)
 
 
 _MOVING = regex(

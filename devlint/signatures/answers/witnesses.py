@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 from devlint.regexes import regex
@@ -74,7 +73,7 @@ _MOVED = regex(r"\.cuda\(|\.to\([^)\n]{0,60}(?:cuda|device\b|gpu)")
 
 def _calls(reader: Reader, function: FunctionModel) -> Iterator[_Called]:
     """The calls of a function by its name, tests left out."""
-    here = Path(function.source.path)
+    here = function.source.file
     sources = [function.source]
     for path in reader.project.naming(here, function.name):
         source = reader.project.load(path, here)

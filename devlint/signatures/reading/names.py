@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Protocol
 
 from devlint.regexes import regex
@@ -148,7 +147,7 @@ class Names:
     def _is_switched(self, source: SourceModule, name: str) -> bool:
         """Whether a module's constant says if there is an accelerator, and another file sets it: `cuda.CUDA_ENABLED = True`."""
         return _OF_CUDA.search(name) is not None and self._reader.project.texts_match(
-            rf"\b(?!self\b)\w{{1,60}}\.{name}[ \t]*=(?!=)", Path(source.path)
+            rf"\b(?!self\b)\w{{1,60}}\.{name}[ \t]*=(?!=)", source.file
         )
 
     def _changed_by_functions(self, source: SourceModule) -> dict[str, str]:
@@ -188,7 +187,7 @@ class Names:
         if name.startswith("_") or not depth:
             return
         for star in reversed(source.star_imports):
-            behind, path = source.absolute(star), Path(source.path)
+            behind, path = source.absolute(star), source.file
             if not self._reader.project.may_bring(behind, name, path):
                 continue
             module = self._reader.project.find(behind, path)
@@ -205,7 +204,7 @@ class Names:
             return outside
         parts = name.split(".")
         for count in range(len(parts), 0, -1):
-            module = self._reader.project.find(".".join(parts[:count]), Path(asking.path))
+            module = self._reader.project.find(".".join(parts[:count]), asking.file)
             if module is None:
                 continue
             rest = parts[count:]

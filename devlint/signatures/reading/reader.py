@@ -10,7 +10,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import chain
-from pathlib import Path
 
 from devlint.regexes import regex
 from devlint.signatures.reading import (  # noqa: F401 - some fill EXPRESSIONS
@@ -488,7 +487,7 @@ class Reader:
 
     def project_uses(self, asking: SourceModule, pattern: str) -> bool:
         """Whether another file of the project of a source, one that is no test, matches."""
-        return self.project.uses(pattern, Path(asking.path))
+        return self.project.uses(pattern, asking.file)
 
     def follows(self, asking: SourceModule, function: FunctionModel) -> bool:
         """Whether a call is followed: out of a package only where the text over there speaks of tensors or devices, and
@@ -514,7 +513,7 @@ class Reader:
         """Whether the package that a module is in has anything to do with tensors: a whole library of others mostly hasn't."""
         known = self._holding.get(source)
         if known is None:
-            known = self._holding[source] = self.project.package_says(_HOLDS_TENSORS, Path(source.path))
+            known = self._holding[source] = self.project.package_says(_HOLDS_TENSORS, source.file)
         return known
 
     def is_reading(self, function: FunctionModel) -> bool:

@@ -326,11 +326,10 @@ def _things(frame: Frame, given: dict[str, Value]) -> dict[Key, Value]:
     """What the things hold that change in place and that a call gives, and those in them."""
     cells = {cell for value in given.values() for cell in _cells(value)}
     found: dict[Key, Value] = {}
-    slots = [(k, v) for k, v in frame.env.items() if isinstance(k, tuple)] if cells else []
     for _ in range(MAX_DEPTH):
         if not cells:
             break
-        held = {k: v for k, v in slots if k[0] in cells}
+        held = {k: v for k, v in frame.env.items() if isinstance(k, tuple) and k[0] in cells}
         found |= held
         known = {k[0] for k in found if isinstance(k, tuple)}
         cells = {cell for value in held.values() for cell in _cells(value)} - known

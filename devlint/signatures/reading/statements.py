@@ -69,7 +69,8 @@ def _pass_over(frame: Frame, statement: ast.stmt) -> None:
 def _function(frame: Frame, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
     if frame.record is not None:
         known = (*node.args.defaults, *(d for d in node.args.kw_defaults if d is not None), *node.decorator_list)
-        frame.aside(lambda beside: _each(beside, known))
+        if known:
+            frame.aside(lambda beside: _each(beside, known))
     function = frame.source.function(node, frame.cls, frame.function)
     frame.nested.setdefault(function, False)
     if frame.function is not None:

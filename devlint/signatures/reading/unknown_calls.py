@@ -178,12 +178,11 @@ def unknown_call(call: Call, name: str = "", *, displaces: bool = True) -> Value
         return call.fresh(HOST).but(kind=BATCH, data="item", rank=RANKED, step=step)
     places: dict[Place, Step | None] = {}
     likely_computes = True
-    is_for_its_effect = displaces and _drops_result(call)
     for _, value in call.everything():
         if displaces:
             frame.displace(value, 2)
-        if is_for_its_effect:
-            frame.lose_batch(value)
+            if any(option.kind is BATCH for _, option in value.options()) and _drops_result(call):
+                frame.lose_batch(value)
         for _, option in value.options():
             known = option.place.is_open or option.place.off_host
             if option.kind in (TENSOR, BATCH) or (option.kind is UNKNOWN and known):

@@ -383,10 +383,10 @@ class Frame:
         if a is b:
             return a
         result = a.copy()
-        for key, value in b.items():
-            mine = a.get(key)
-            if mine is value:
-                continue
+        # Most of what is known is the same in both.
+        known = a.get
+        for key in [key for key, value in b.items() if known(key) is not value]:
+            mine, value = known(key), b[key]
             if self._was_never_made(key, when_a):
                 result[key] = value
             elif mine is None or not self._was_never_made(key, when_b):

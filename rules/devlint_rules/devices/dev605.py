@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from devlint.facts import Facts
 
 _NAME = r"(?:cpu|cuda|gpu|mps|xpu|hpu|npu|meta)\d*"
+_ENDS = r"\s*(?:[),\n]|\bif\b|\belse\b|$)"
 
 
 class UnquotedDevice(Rule):
@@ -55,7 +56,8 @@ class UnquotedDevice(Rule):
 
     code = "DEV605"
     name = "unquoted-device"
-    trigger = rf"(?:[(=]|\belse\s)\s*{_NAME}\s*(?:[),\n]|\bif\b|\belse\b|$)|,\s*{_NAME}\s*\)"
+    # Each beginning by itself: what begins with characters that are written down is looked for several times as fast.
+    trigger = rf"[(=]\s*{_NAME}{_ENDS}|\belse\s\s*{_NAME}{_ENDS}|,\s*{_NAME}\s*\)"
     effect = Effect(raises="NameError", words="name 'cuda' is not defined")
     fix = "S"
 

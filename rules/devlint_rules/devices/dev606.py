@@ -14,6 +14,8 @@ from devlint_rules.devices.spelling import INDEXED, definitions, may_be_text, sp
 if TYPE_CHECKING:
     from devlint.facts import Facts, FunctionModel, Unit
 
+_A_DEVICE = r"(?:[\w.\[\]()]{0,60}\.)?\w{0,30}device\b(?!\s{0,9}\.)"
+
 
 class DeviceComparison(Rule):
     """A device compared with something that it never equals, such as `x.device == "cuda"`.
@@ -55,9 +57,10 @@ class DeviceComparison(Rule):
 
     code = "DEV606"
     name = "device-comparison"
+    # Each beginning by itself: what begins with characters that are written down is looked for several times as fast.
     trigger = (
         r"device\s{0,9}\)?\s{0,9}(?:[!=]=|\bis\s{1,9}(?:not\s{1,9})?(?!None\b|not\b)|\b(?:not\s{1,9})?in\s{0,9}[(\[{])"
-        r"|(?:[!=]=|\bis(?:\s{1,9}not)?)\s{1,9}(?:[\w.\[\]()]{0,60}\.)?\w{0,30}device\b(?!\s{0,9}\.)"
+        rf"|[!=]=\s{{1,9}}{_A_DEVICE}|\bis(?:\s{{1,9}}not)?\s{{1,9}}{_A_DEVICE}"
     )
     effect = Effect(holds="on_gpu is False and x.is_cuda")
     fix = "S"

@@ -79,9 +79,10 @@ class PrintInHotLoop(Rule):
     code = "DEV503"
     name = "print-in-hot-loop"
     severity = "warning"
+    # What begins a word is asked for once, where one begins.
     trigger = (
-        r"\b(?:print|str|repr|format|write)\s*\(|\b[fF][rR]?[\"']|\b[rR][fF][\"']|[\"']\s*%\s*[(\w]|\.\s*(?:set_\w+|info|warn\w*|error|critical|exception|add_\w+)\s*\("
-        r"|\b(?:wandb(?:\.run)?|mlflow|\w*run)\.log(?:_metrics?)?\s*\("
+        r"\b(?:(?:print|str|repr|format|write)\s*\(|[fF][rR]?[\"']|[rR][fF][\"']|(?:wandb(?:\.run)?|mlflow|\w*run)\.log(?:_metrics?)?\s*\()"
+        r"|[\"']\s*%\s*[(\w]|\.\s*(?:set_\w+|info|warn\w*|error|critical|exception|add_\w+)\s*\("
     )
     alias = r"\bimport\s+(?:wandb|mlflow)\s+as\s+(\w+)"
     needs = stalls.NEEDS

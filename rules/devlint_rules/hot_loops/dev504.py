@@ -93,9 +93,10 @@ class BranchOnTensorInHotLoop(Rule):
     code = "DEV504"
     name = "branch-on-tensor-in-hot-loop"
     severity = "warning"
+    # What begins a word is asked for once, where one begins.
     trigger = (
-        r"\b(?:if|elif|while|assert|and|or|not|in)\b|\b(?:bool|any|all|min|max|sorted|equal|allclose|is_nonzero)\s*\("
-        r"|\b(?:nonzero|argwhere|where|masked_select|unique|unique_consecutive|bincount|one_hot|repeat_interleave)\s*\("
+        r"\b(?:(?:if|elif|while|assert|and|or|not|in)\b|(?:bool|any|all|min|max|sorted|equal|allclose|is_nonzero"
+        r"|nonzero|argwhere|where|masked_select|unique|unique_consecutive|bincount|one_hot|repeat_interleave)\s*\()"
         r"|\w\[[^\]\n]{0,300}?(?:~|[<>]|[!=]=|mask|valid|finite)"
     )
     # Masks that have names of their own.

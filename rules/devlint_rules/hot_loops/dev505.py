@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.facts import Kind, access_path, last_name, own_nodes
+from devlint.facts import Kind, access_path, last_name, own_nodes, walk
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
@@ -299,7 +299,7 @@ def _adds_to_itself(statement: ast.AST, path: str) -> bool:
     if isinstance(statement, ast.AugAssign):
         return True
     return isinstance(statement, ast.Assign) and any(
-        isinstance(n, ast.expr) and access_path(n) == path for n in ast.walk(statement.value)
+        isinstance(n, ast.expr) and access_path(n) == path for n in walk(statement.value)
     )
 
 

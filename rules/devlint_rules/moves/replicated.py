@@ -17,9 +17,9 @@ _REPLICATES = r"\bDataParallel\s*\(|\breplicate\s*\("
 
 def beside_registration(found: Kept, constructor: FunctionModel, model: PlacementModel) -> ast.Call | None:
     """Where a constructor registers what it also puts into a list that other methods read, in a project that makes replicas."""
-    if not _is_read(found.name, constructor) or constructor.cls is None:
-        return None
     listed = {name for node in constructor.nodes if (name := _appended(node, found.name))}
+    if not listed or not _is_read(found.name, constructor) or constructor.cls is None:
+        return None
     for node in constructor.nodes:
         if isinstance(node, ast.Call) and _registered(node) in listed:
             return node if model.project_uses(_REPLICATES) else None
