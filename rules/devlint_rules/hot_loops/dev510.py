@@ -39,7 +39,7 @@ class MetricInHotLoop(Rule):
     because it keeps its state on the host. How often each metric waits, with which options, was measured with the
     runtime companion on the libraries' own code; metrics that don't wait, such as
     `Accuracy(task="multiclass", ...)` of torchmetrics on scores, are left alone, and so are those in
-    evaluations that can't be told to wait less.
+    evaluations that can't be told to wait less. By default it tells of what it has a fix for, and where it is selected by its code of the rest.
 
     ## Why is this bad
     Nothing in the loop looks like a read, and yet the host waits until all work that was queued is done, and the
