@@ -70,8 +70,8 @@ class Names:
         self._modules_asked: dict[Path, set[bytes]] = {}
 
     def text(self, file: Path) -> str:
-        """What a file says; nothing where it can't be read. Many questions go through all files of a project, one after the other."""
-        return self._texts.kept(file).decode("utf-8", "replace")
+        """What a file says; nothing where it can't be read."""
+        return self._roots.files.read_quietly(file).decode("utf-8", "replace")
 
     def basis(self, path: Path) -> str:
         """What stands for all texts that an answer hangs on."""
