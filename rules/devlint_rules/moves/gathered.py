@@ -293,7 +293,8 @@ def registered_elsewhere(
     if overrides(cls, OWN_WAYS):
         return True
     for function in (f for c in cls.project_lineage() for f in c.methods.values()):
-        for node in function.nodes:
+        # What stands in it may do so as well: `def unit(): self.add_module(...)`.
+        for node in walk(function.node):
             if _registers(node) or _hands_on(node, found, function is constructor, filled.alias):
                 return True
     return _is_tended(found.name, constructor, facts)
