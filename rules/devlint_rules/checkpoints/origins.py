@@ -323,18 +323,26 @@ def _is_made_where_missing(call: ast.Call, file: ast.expr, scope: ast.AST) -> bo
     ]
     if any(isinstance(n, ast.Try) and _is_made_in_handler(n, call, saves) for n in own_nodes(scope)):
         return True
-    return any(
-        isinstance(n, ast.If)
-        and _EXISTS.search(ast.unparse(n.test)) is not None
-        and path in ast.unparse(n.test)
-        and _holds(n.body, call)
-        and (
-            (bool(saves) and isinstance(n.body[-1], ast.Return))
-            or any(_holds(n.orelse, save) for save in saves)
-            or _is_read_into_what_is_made(n, call, path, saves)
-        )
+    asked = (
+        n
         for n in own_nodes(scope)
+        if isinstance(n, ast.If) and _EXISTS.search(ast.unparse(n.test)) is not None and path in ast.unparse(n.test)
     )
+    return any(
+        _holds(there, call)
+        and (
+            (bool(saves) and isinstance(there[-1], ast.Return))
+            or any(_holds(missing, save) for save in saves)
+            or _is_read_into_what_is_made(there, missing, call, path, saves)
+        )
+        for there, missing in map(_there_and_missing, asked)
+    )
+
+
+def _there_and_missing(test: ast.If) -> tuple[list[ast.stmt], list[ast.stmt]]:
+    """What is done where a file is there, and where it isn't: `if exists(path):`, `if not exists(path):`."""
+    is_denied = isinstance(test.test, ast.UnaryOp) and isinstance(test.test.op, ast.Not)
+    return (test.orelse, test.body) if is_denied else (test.body, test.orelse)
 
 
 def _is_made_in_handler(attempt: ast.Try, call: ast.Call, saves: list[ast.Call]) -> bool:
@@ -346,14 +354,16 @@ def _is_made_in_handler(attempt: ast.Try, call: ast.Call, saves: list[ast.Call])
 _MISSING = regex(r"\b(?:FileNotFoundError|OSError|IOError)\b")
 
 
-def _is_read_into_what_is_made(test: ast.If, call: ast.Call, path: str, saves: list[ast.Call]) -> bool:
+def _is_read_into_what_is_made(
+    there: list[ast.stmt], missing: list[ast.stmt], call: ast.Call, path: str, saves: list[ast.Call]
+) -> bool:
     """`ids = torch.load(file)`, and otherwise `ids = collect(..., file)`, or `torch.save(ids, file)`."""
-    for statement in test.body:
+    for statement in there:
         match statement:
             case ast.Assign(targets=[target], value=value) if value is call:
                 into = ast.unparse(target)
                 is_saved = any(save.args and ast.unparse(save.args[0]) == into for save in saves)
-                return is_saved or any(_makes(s, into, path) for s in test.orelse)
+                return is_saved or any(_makes(s, into, path) for s in missing)
     return False
 
 
