@@ -202,7 +202,7 @@ _OF_DATA = regex(
 )
 _IN_DATA = regex(r"(?i)(?:^|/)(?:data|datasets?|raw|processed)/[\w.-]{1,80}\.(?:pt|pkl|bin|p|pickle)$")
 _DATA_PATH = regex(
-    r"(?:\w{1,60}_)?(?:vocab|vocabulary|corpus|tokenizer|dataset|labels?|features?|feats?|landmarks|meta_?data|meta|predictions|preds?|indices|stats)"
+    r"(?:\w{1,60}_)?(?:vocab|vocabulary|corpus|tokenizer|data|dataset|labels?|features?|feats?|landmarks|meta_?data|meta|predictions|preds?|indices|stats)"
     r"_(?:file|filename|path|filepath|fn|name)"
 )
 _PLOTTING = regex(r"(?i)^_?plot|_plots?$")
