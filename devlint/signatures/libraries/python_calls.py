@@ -167,6 +167,11 @@ def _first(call: Call) -> Value:
     return call.given[0][1] if call.given else NOTHING
 
 
+def _absolute(call: Call) -> Value:
+    """It is where what it is of is, and another number."""
+    return mapped(_first(call), lambda option: option.but(path=None), call.frame.atoms)
+
+
 def _number(call: Call) -> Value:
     return A_NUMBER
 
@@ -466,7 +471,7 @@ SPECIAL: dict[str, Meaning] = {
     "sum": _sum,
     "min": _extreme,
     "max": _extreme,
-    "abs": _first,
+    "abs": _absolute,
     "print": lambda call: NONE,
     "copy.deepcopy": _copied,
     "copy.copy": _copied,

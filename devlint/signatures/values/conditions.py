@@ -48,9 +48,9 @@ class Atoms:
         self._literals: dict[Hashable, Condition] = {}
         self._atoms: dict[int, Atom] = {}
         self._negated: dict[Condition, Condition] = {}
-        # What a thing is compared with, by the thing, and the tests that can't come out true together with another one.
-        self._compared: dict[Hashable, dict[Hashable, set[int]]] = {}
-        self._rivals: dict[int, set[int]] = {}
+        # The tests that say of a thing which constant it is, with a number for the thing.
+        self._things: dict[Hashable, int] = {}
+        self._equal: dict[int, tuple[int, Hashable]] = {}
         # The tests of devices, those of which nothing is known any more, and of these such in which one of devices took part.
         self._of_devices: set[int] = set()
         self._forgotten: set[int] = set()
@@ -61,8 +61,8 @@ class Atoms:
         self._literals.clear()
         self._atoms.clear()
         self._negated.clear()
-        self._compared.clear()
-        self._rivals.clear()
+        self._things.clear()
+        self._equal.clear()
         for tests in (self._of_devices, self._forgotten, self._forgotten_devices):
             tests.clear()
 
@@ -70,19 +70,20 @@ class Atoms:
         """The condition that a test came out true which says that a thing is some constant: it is no other one then."""
         told = self.literal(key, host_when)
         ((number,),) = told
-        if number not in self._rivals:
-            known = self._compared.setdefault(thing, {})
-            others = [other for value, tests in known.items() if value != constant for other in tests]
-            known.setdefault(constant, set()).add(number)
-            self._rivals[number] = set(others)
-            for other in others:
-                self._rivals[other].add(number)
+        if number not in self._equal:
+            self._equal[number] = self._things.setdefault(thing, len(self._things)), constant
         return told
 
     def contradicts(self, clause: Clause) -> bool:
         """Whether a clause says of a thing that it is two different ones."""
-        rivals = self._rivals
-        return bool(rivals) and any(not rivals[x].isdisjoint(clause) for x in clause if x in rivals)
+        if len(clause) < 2 or not self._equal:
+            return False
+        said: dict[int, Hashable] = {}
+        for literal in clause:
+            told = self._equal.get(literal)
+            if told is not None and said.setdefault(told[0], told[1]) != told[1]:
+                return True
+        return False
 
     def literal(self, key: Hashable, host_when: bool | None = None) -> Condition:
         """The condition that the test of that key came out true."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from math import inf
 from typing import TYPE_CHECKING
 
-from devlint.facts import FunctionNode, last_name, own_nodes, walk
+from devlint.facts import FunctionNode, kept_on_node, last_name, own_nodes, walk
 from devlint.knowledge.cuda import raising
 from devlint.lazy import regex
 from devlint_rules.guards import moves_on_each_way
@@ -59,7 +60,7 @@ class _Way:
         self._known[scope] = (
             any(_moves_anyway(n, model, scope, shared) for n in nodes)
             or any(isinstance(n, ast.Call) and _is_met_anyway(n, model, scope, shared) and leads(n) for n in nodes)
-            or moves_on_each_way(getattr(scope, "body", []), leads)
+            or (_first_leaving(scope) == inf and moves_on_each_way(getattr(scope, "body", []), leads))
         )
         return self._known[scope]
 
@@ -74,9 +75,9 @@ def _run_by(call: ast.Call, model: PlacementModel, scope: ast.AST) -> Found:
     if called is None:
         yield from _run_by_import(call, model, scope)
         return
-    names = [*_RUN[1:]] if called.makes is not None else []
-    methods = [called.makes.method(name) for name in names] if called.makes is not None else []
-    for function in (called.function, *(m for m in methods if m is not None)):
+    # Of a class that is made, the function is its constructor.
+    computing = called.makes.method("forward") if called.makes is not None else None
+    for function in (called.function, *([computing] if computing is not None else [])):
         if (file := model.file_of(function.source)) is not None:
             yield file, function.node
 
@@ -123,8 +124,10 @@ def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: 
         case ast.Call(func=ast.Attribute(attr="to"), args=[place, *_]) if _names_cuda(place, model):
             pass
         case ast.Call(keywords=keywords) if any(k.arg == "device" and _is_on_cuda(k.value, model) for k in keywords):
-            # `net = built(settings, device="cuda")`
-            pass
+            # `net = built(settings, device="cuda")`, but not the options of something, nor what is a dictionary of them.
+            called = model.callee(node)
+            if called is None or called.makes is not None:
+                return False
         case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="cuda"), attr=name), args=given) if name in raising():
             # What each process of several has is another matter.
             if name == "set_device" and any("rank" in ast.unparse(index) for index in given):
@@ -142,13 +145,19 @@ def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: 
 def _is_met_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: set[ast.AST]) -> bool:
     """Whether a node of a scope stands under no condition but those that are shared, and behind none that leaves without an accelerator."""
     around = [parent for parent in _up_to(node, scope, model) if parent not in shared]
-    if any(_leaves_for_want(s) for s in own_nodes(scope) if getattr(s, "lineno", 0) < getattr(node, "lineno", 0)):
+    if _first_leaving(scope) < getattr(node, "lineno", 0):
         return False
     counted = {
         n.id for loop in around if isinstance(loop, ast.For) for n in walk(loop.target) if isinstance(n, ast.Name)
     }
     # What a loop asks of its own count holds for some pass.
     return not any(_is_condition(parent) and not _asks_of(parent, counted) for parent in around)
+
+
+@kept_on_node
+def _first_leaving(scope: ast.AST) -> float:
+    """The first line of a scope that leaves without an accelerator; infinity where none does."""
+    return min((s.lineno for s in own_nodes(scope) if isinstance(s, ast.stmt) and _leaves_for_want(s)), default=inf)
 
 
 def _leaves_for_want(statement: ast.AST) -> bool:

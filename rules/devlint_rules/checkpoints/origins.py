@@ -333,10 +333,24 @@ def _is_made_where_missing(call: ast.Call, file: ast.expr, scope: ast.AST) -> bo
         and (
             (bool(saves) and isinstance(there[-1], ast.Return))
             or any(_holds(missing, save) for save in saves)
-            or _is_read_into_what_is_made(there, missing, call, path, saves)
+            or _is_read_into_what_is_made(
+                there, missing, call, path, _of_what_is_made(saves, [*there, *missing], scope)
+            )
         )
         for there, missing in map(_there_and_missing, asked)
     )
+
+
+def _of_what_is_made(saves: list[ast.Call], branches: list[ast.stmt], scope: ast.AST) -> list[ast.Call]:
+    """The saves of what no other statement of a scope gives a new value: `state = {...}` of each epoch is what came of it."""
+    inside = {node for statement in branches for node in walk(statement)}
+    bound = {
+        ast.unparse(target)
+        for n in own_nodes(scope)
+        if isinstance(n, ast.Assign) and n not in inside
+        for target in n.targets
+    }
+    return [save for save in saves if save in inside or not (save.args and ast.unparse(save.args[0]) in bound)]
 
 
 def _there_and_missing(test: ast.If) -> tuple[list[ast.stmt], list[ast.stmt]]:

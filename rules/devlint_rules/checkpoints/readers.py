@@ -179,11 +179,11 @@ def _is_met(model: PlacementModel, node: ast.AST, asked: Asked, depth: int = 0) 
 
 
 def _imports_of(model: PlacementModel) -> Iterator[tuple[PlacementModel, ast.stmt]]:
-    """Where other files import a file at their top, which runs what stands at its own; of what is a program itself, nowhere."""
+    """Where other files import a file, which runs what stands at its top; of what is a program itself, nowhere."""
     if any(isinstance(s, ast.If) and asks_for_main(s.test) for s in model.source.tree.body):
         return
     for file in model.files_naming(Path(model.source.path).stem):
-        for statement in file.source.tree.body:
+        for statement in walk(file.source.tree):
             if isinstance(statement, (ast.Import, ast.ImportFrom)) and any(
                 source.path == model.source.path for source in file.imported_modules(statement)
             ):

@@ -6,7 +6,7 @@ import ast
 from math import prod
 from typing import TYPE_CHECKING
 
-from devlint.facts import own_nodes
+from devlint.facts import HOST, own_nodes
 from devlint.lazy import regex
 from devlint_rules.moves import factories
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # So many numbers are nothing.
 HANDFUL = 16
+# So many for each of a batch are few.
+_FEW = 256
 # How many there are in a batch.
 _OF_BATCH = regex(r"len\(\w+\)|\w+\.(?:size\(0\)|size\(\)\[0\]|shape\[0\])|(?:\w+\.)?(?:batch_size|bsz?|batch|n_batch)")
 # They give one row of numbers, whatever they are told.
@@ -72,14 +74,12 @@ def _is_row(name: str, making: ast.Call) -> bool:
 
 
 def _is_flat(name: str, making: ast.Call) -> bool:
-    """Whether there are a few numbers for each of something, and no pictures: `torch.zeros(batch_size, classes)`, `torch.zeros(n)`."""
+    """Whether there are a few numbers for each of a batch, or of something else: `torch.zeros(batch_size, classes)`, `torch.zeros(n, 64)`."""
     sizes = factories.told_sizes(name, making)
-    return (
-        0 < len(sizes) < 3
-        and None in sizes
-        and all(size is None or size <= 256 for size in sizes)
-        and not _is_whole(making)
-    )
+    written = making.args[0].elts if making.args and isinstance(making.args[0], (ast.Tuple, ast.List)) else making.args
+    of_batch = any(_OF_BATCH.fullmatch(ast.unparse(size)) for size in written)
+    few = [size for size in sizes if size is not None and size <= _FEW]
+    return len(sizes) == 2 and None in sizes and (of_batch or bool(few)) and len(few) == 2 - sizes.count(None)
 
 
 def _is_in_loop(moving: ast.Call, facts: Facts) -> bool:
@@ -103,14 +103,22 @@ _OF_LENGTHS = regex(r"(?:^|_)(?:len|lens|lengths?)$")
 
 
 # What asks a tensor for a number.
-_ASKED = regex(r"\.item\(\)|\.tolist\(\)|\bint\([^()\n]{0,60}\.(?:max|sum)\(\)|^[\w.]{1,60}\.(?:max|min|sum)\(\)$")
+_ASKED = regex(r"\.item\(\)|\.tolist\(\)|\bint\([^()\n]{0,60}\.(?:max|sum)\(\)")
 
 
 def _is_sized_by_read(making: ast.Call, facts: Facts) -> bool:
     """Whether the host has just waited for a size: `n = int(lengths.max())`, `torch.arange(n)`."""
     names = [n for a in making.args for n in ast.walk(a) if isinstance(n, ast.Name)]
     said = [*making.args, *(value for name in names for value in facts.model.assigned_values(name))]
-    return any(_ASKED.search(ast.unparse(node)) for node in said)
+    return any(_ASKED.search(ast.unparse(node)) or _is_longest(node, facts) for node in said)
+
+
+def _is_longest(node: ast.expr, facts: Facts) -> bool:
+    """`lengths.max()` of a tensor elsewhere, which is no number yet."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=tensor, attr="max" | "min" | "sum"), args=[], keywords=[]):
+            return any(v.is_tensor and v.place != HOST for _, v in facts.model.value(tensor).alternatives())
+    return False
 
 
 def _is_whole(making: ast.Call) -> bool:
@@ -130,11 +138,12 @@ def _is_filled_one_by_one(moving: ast.Call, facts: Facts) -> bool:
             pass
         case _:
             return False
+    around = set(facts.model.ancestors(moving))
     return any(
         isinstance(n, ast.Subscript)
         and isinstance(n.ctx, ast.Store)
         and isinstance(n.value, ast.Name)
         and n.value.id == name
-        and sum(isinstance(p, ast.For) for p in facts.model.ancestors(n)) > 1
+        and sum(isinstance(p, ast.For) and p not in around for p in facts.model.ancestors(n)) > 1
         for n in own_nodes(facts.model.enclosing_scope(moving))
     )

@@ -168,7 +168,7 @@ def _is_told(found: ast.Attribute, facts: Facts) -> bool:
     if missing is None or expects_missing(found, found.attr, facts) or is_unwrapped_beside(found, facts):
         return False
     if (
-        _is_set(found, facts)
+        _is_set(found, missing, facts)
         or _is_of_other_class(found, missing.wrapper.name, facts)
         or _is_chosen_with_wrapper(found, missing, facts)
     ):
@@ -182,15 +182,18 @@ def _is_told(found: ast.Attribute, facts: Facts) -> bool:
     return not _is_either_way_bare(found, facts) and not _runs_before_wrap(found, missing, facts)
 
 
-def _is_set(found: ast.Attribute, facts: Facts) -> bool:
-    """Whether the file gives the wrapper that attribute itself: `self.parallel.features = DataParallel(self.net.features)`."""
-    asked = access_path(found)
+def _is_set(found: ast.Attribute, missing: Missing, facts: Facts) -> bool:
+    """Whether the same class, or function, gives the wrapper that attribute itself: `self.parallel.features = DataParallel(self.net.features)`."""
+    asked, source = access_path(found), facts.model.source
+    wrapped = [step.line for step in missing.wrapper.trail if step.path == source.path]
+    around = source.class_of(found) or facts.model.enclosing_scope(found)
     return asked is not None and any(
         isinstance(n, ast.Attribute)
         and n.attr == found.attr
         and isinstance(n.ctx, ast.Store)
+        and n.lineno > max(wrapped, default=0)
         and access_path(n) == asked
-        for n in walk(facts.model.source.tree)
+        for n in walk(around)
     )
 
 
