@@ -82,18 +82,23 @@ def _run_by(call: ast.Call, model: PlacementModel, scope: ast.AST) -> Found:
             yield file, function.node
 
 
+@kept_on_node
+def _imports_in(scope: ast.AST) -> dict[str, list[ast.Import | ast.ImportFrom]]:
+    """The imports of a scope by the names that they bind."""
+    found: dict[str, list[ast.Import | ast.ImportFrom]] = {}
+    for node in own_nodes(scope):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            for alias in node.names:
+                found.setdefault(alias.asname or alias.name.partition(".")[0], []).append(node)
+    return found
+
+
 def _run_by_import(call: ast.Call, model: PlacementModel, scope: ast.AST) -> Found:
     """What a name means that the scope itself imports: `from trainers import single_gpu`, and then `single_gpu.Trainer(...)`."""
     root = call.func
     while isinstance(root, ast.Attribute):
         root = root.value
-    imports = [
-        n
-        for n in own_nodes(scope)
-        if isinstance(n, (ast.Import, ast.ImportFrom))
-        and isinstance(root, ast.Name)
-        and any((a.asname or a.name.partition(".")[0]) == root.id for a in n.names)
-    ]
+    imports = _imports_in(scope).get(root.id, ()) if isinstance(root, ast.Name) else ()
     for source in (s for n in imports for s in model.imported_modules(n)):
         file = model.file_of(source)
         for defined in source.tree.body if file is not None else []:
