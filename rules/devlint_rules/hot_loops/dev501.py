@@ -309,11 +309,16 @@ def _is_added_up_untold(node: ast.AST, loop: ast.stmt, facts: Facts) -> bool:
 
 def _is_wanted(statement: ast.AST, loop: ast.stmt, facts: Facts) -> bool:
     """Whether anything reads what a statement collects once the loop is over: else the statement is better left out."""
-    name = _collecting(statement)
-    inside = {id(n) for n in ast.walk(loop)}
-    return any(
-        isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) and id(n) not in inside
-        for n in ast.walk(facts.model.enclosing_scope(loop))
+    return _collecting(statement) in _read_around(loop, facts.model.enclosing_scope(loop))
+
+
+# Each reading of a loop asks that, of the others too.
+@lru_cache(maxsize=2)
+def _read_around(loop: ast.stmt, scope: ast.AST) -> frozenset[str]:
+    """The names that a scope reads outside of a loop."""
+    inside = {id(n) for n in walk(loop)}
+    return frozenset(
+        n.id for n in walk(scope) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and id(n) not in inside
     )
 
 
@@ -406,7 +411,7 @@ def _read_after(read: ast.expr, statement: ast.AST, loop: ast.stmt, facts: Facts
             if (
                 isinstance(start, ast.Constant)
                 and isinstance(start.value, (int, float))
-                and len(stalls.uses_in(loop, name)) == 1
+                and stalls.uses_in(loop, name) == 1
             ):
                 return facts.inserted_after(
                     stalls.end_of(loop, facts),
@@ -416,7 +421,7 @@ def _read_after(read: ast.expr, statement: ast.AST, loop: ast.stmt, facts: Facts
             value=ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[ast.expr() as appended])
         ) if appended is read:
             start = stalls.initialised_before(loop, name, facts)
-            if isinstance(start, ast.List) and not start.elts and len(stalls.uses_in(loop, name)) == 1:
+            if isinstance(start, ast.List) and not start.elts and stalls.uses_in(loop, name) == 1:
                 element = _singular(name)
                 convert = (
                     f"{element}.tolist()"

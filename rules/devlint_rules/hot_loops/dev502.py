@@ -232,7 +232,7 @@ def _collectable(found: ast.expr, loop: ast.stmt, facts: Facts) -> tuple[ast.exp
         return None
     name, appended = target
     start, joined = stalls.initialised_before(loop, name, facts), _joined_after(loop, name, facts)
-    if joined is None or not (isinstance(start, ast.List) and not start.elts) or len(stalls.uses_in(loop, name)) != 1:
+    if joined is None or not (isinstance(start, ast.List) and not start.elts) or stalls.uses_in(loop, name) != 1:
         return None
     as_array = appended is not found
     if as_array != facts.model.value(joined.func).name.startswith("numpy."):

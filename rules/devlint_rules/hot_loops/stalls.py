@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from typing import TYPE_CHECKING
 
-from devlint.facts import Sort, Value, access_path, leaves, own_nodes, walk
+from devlint.facts import Sort, Value, access_path, kept_on_node, leaves, own_nodes, walk
 from devlint.findings import Note
 from devlint.knowledge import torch_knowledge
 from devlint.lazy import cst
@@ -127,9 +128,7 @@ def initialised_before(loop: ast.stmt, name: str, facts: Facts) -> ast.expr | No
     inner: ast.AST = loop
     for parent in facts.model.ancestors(loop):
         for statement in facts.model.source.before(inner):
-            if any(
-                isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in ast.walk(statement)
-            ):
+            if name in _stored_in(statement):
                 found = statement
         if found is not None or not isinstance(parent, (ast.With, ast.AsyncWith)):
             break
@@ -144,9 +143,20 @@ def initialised_before(loop: ast.stmt, name: str, facts: Facts) -> ast.expr | No
     return None
 
 
-def uses_in(loop: ast.AST, name: str) -> list[ast.Name]:
-    """Each use of a name in a loop, the place where it is bound included."""
-    return [n for n in own_nodes(loop) if isinstance(n, ast.Name) and n.id == name]
+@kept_on_node
+def _stored_in(statement: ast.stmt) -> frozenset[str]:
+    """The names that a statement, or what stands in it, binds."""
+    return frozenset(n.id for n in walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+
+
+def uses_in(loop: ast.AST, name: str) -> int:
+    """How often a name stands in a loop, where it is bound included."""
+    return _names_in(loop)[name]
+
+
+@kept_on_node
+def _names_in(loop: ast.AST) -> Counter[str]:
+    return Counter(n.id for n in own_nodes(loop) if isinstance(n, ast.Name))
 
 
 def under_no_grad(node: ast.AST, model: PlacementModel) -> bool:
