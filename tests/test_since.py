@@ -79,6 +79,7 @@ def test_by_way_of_other_files(project):
 
 
 def test_a_caller_makes_what_it_calls_hot(tmp_path):
+    by_code = "--extend-select=DEV501"
     losses = "def value(loss):\n    return loss.item()\n"
     train = """\
 import torch
@@ -98,11 +99,11 @@ def train(dataset):
 train([])
 """
     commit(tmp_path, {"losses.py": losses, "train.py": train.format("print('step')")})
-    assert told(tmp_path) == []
+    assert told(tmp_path, by_code) == []
     write(tmp_path, {"train.py": train.format("print('step', value(loss))")})
-    here = told(tmp_path)
+    here = told(tmp_path, by_code)
     assert "losses.py:2 DEV501" in here
-    assert told(tmp_path, "--since=HEAD") == here
+    assert told(tmp_path, by_code, "--since=HEAD") == here
 
 
 def test_settings_of_now_hold_for_both(project):
