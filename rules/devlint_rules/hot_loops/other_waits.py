@@ -99,11 +99,12 @@ def waiting_beside(
     own = {*ast.walk(read), *facts.model.ancestors(read)}
     around = [loop] if loop is not None and loop in own else [facts.model.enclosing_scope(read), loop]
     for node in (n for scope in around if scope is not None for n in own_nodes(scope)):
-        if node not in own and _waits_untold(node, facts, is_told) and facts.model.hot_loop(node) is not None:
+        if node not in own and _stays(node, facts, is_told) and facts.model.hot_loop(node) is not None:
             yield node
 
 
-def _waits_untold(node: ast.AST, facts: Facts, is_told: Callable[[ast.Call], bool]) -> bool:
+def _stays(node: ast.AST, facts: Facts, is_told: Callable[[ast.Call], bool]) -> bool:
+    """Whether a node waits, and most likely goes on doing so: asserts and elements that masks pick among them, which `waits_untold` leaves to their rule."""
     match node:
         case ast.Assert(test=test):
             return _decides_by_tensor(test, facts)
@@ -150,7 +151,7 @@ def waits_untold(node: ast.AST, facts: Facts, is_told: Callable[[ast.Call], bool
         case ast.Call(func=ast.Attribute(attr=name)) if name in ("numpy", "format") or name in TEXT_METHODS:
             return False
         case ast.Call():
-            return _call_waits(node, facts, is_told)
+            return _call_waits(node, facts, is_told, surely=True)
     return False
 
 
