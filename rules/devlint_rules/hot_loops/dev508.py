@@ -174,6 +174,10 @@ def _is_of(node: ast.expr, path: str) -> bool:
     return access_path(node) == path
 
 
+# They are given the numbers themselves.
+_OF_NUMBERS = frozenset({"tensor", "as_tensor", "scalar_tensor"})
+
+
 def _is_one_number(copied: ast.expr, facts: Facts) -> bool:
     """`torch.tensor(0.0)`, `0.0`: what is copied is one number that is written there."""
     while (
@@ -185,7 +189,7 @@ def _is_one_number(copied: ast.expr, facts: Facts) -> bool:
         copied = copied.func.value
     match copied:
         case ast.Call(func=func, args=[ast.Constant()]):
-            return last_name(func) in ("tensor", "as_tensor", "scalar_tensor")
+            return last_name(func) in _OF_NUMBERS
     return isinstance(copied, ast.Constant)
 
 
@@ -194,9 +198,10 @@ def _is_few(copied: ast.expr, facts: Facts) -> bool:
     if _is_one_number(copied, facts):
         return True
     match copied:
-        case ast.Call(args=[ast.List(elts=parts) | ast.Tuple(elts=parts), *_]) if all(
-            isinstance(part, ast.Constant) for part in parts
-        ):
+        # What other factories are given so are sizes.
+        case ast.Call(func=func, args=[ast.List(elts=parts) | ast.Tuple(elts=parts), *_]) if last_name(
+            func
+        ) in _OF_NUMBERS and all(isinstance(part, ast.Constant) for part in parts):
             return len(parts) <= HANDFUL
     return isinstance(copied, ast.Call) and is_handful(facts.model.qualified(copied.func) or "", copied)
 
