@@ -50,7 +50,7 @@ class _Way:
             return self._known.get(scope, False)
         # What calls itself comes by nothing else for that.
         self._known[scope] = False
-        nodes = list(own_nodes(scope))
+        nodes = own_nodes(scope)
 
         def leads(node: ast.AST) -> bool:
             return isinstance(node, ast.Call) and any(
@@ -100,18 +100,13 @@ def _run_by_import(call: ast.Call, model: PlacementModel, scope: ast.AST) -> Fou
         root = root.value
     imports = _imports_in(scope).get(root.id, ()) if isinstance(root, ast.Name) else ()
     for source in (s for n in imports for s in model.imported_modules(n)):
-        file = model.file_of(source)
-        for defined in source.tree.body if file is not None else []:
-            if not isinstance(defined, (*_FUNCTIONS, ast.ClassDef)) or defined.name != last_name(call.func):
-                continue
-            run = [defined] if not isinstance(defined, ast.ClassDef) else [*defined.body]
-            for function in run:
-                if (
-                    file is not None
-                    and isinstance(function, _FUNCTIONS)
-                    and (function is defined or function.name in _RUN)
-                ):
-                    yield file, function
+        if (file := model.file_of(source)) is None:
+            continue
+        for defined in source.tree.body:
+            if isinstance(defined, _FUNCTIONS) and defined.name == last_name(call.func):
+                yield file, defined
+            elif isinstance(defined, ast.ClassDef) and defined.name == last_name(call.func):
+                yield from ((file, s) for s in defined.body if isinstance(s, _FUNCTIONS) and s.name in _RUN)
 
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -149,9 +144,9 @@ def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: 
 
 def _is_met_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: set[ast.AST]) -> bool:
     """Whether a node of a scope stands under no condition but those that are shared, and behind none that leaves without an accelerator."""
-    around = [parent for parent in _up_to(node, scope, model) if parent not in shared]
     if _first_leaving(scope) < getattr(node, "lineno", 0):
         return False
+    around = [parent for parent in _up_to(node, scope, model) if parent not in shared]
     counted = {
         n.id for loop in around if isinstance(loop, ast.For) for n in walk(loop.target) if isinstance(n, ast.Name)
     }

@@ -6,7 +6,6 @@ import ast
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devlint.facts import is_setting, last_name, own_nodes, walk
@@ -182,7 +181,7 @@ def _imports_of(model: PlacementModel) -> Iterator[tuple[PlacementModel, ast.stm
     """Where other files import a file, which runs what stands at its top; of what is a program itself, nowhere."""
     if any(isinstance(s, ast.If) and asks_for_main(s.test) for s in model.source.tree.body):
         return
-    for file in model.files_naming(Path(model.source.path).stem):
+    for file in model.files_naming(model.source.file.stem):
         for statement in walk(file.source.tree):
             if isinstance(statement, (ast.Import, ast.ImportFrom)) and any(
                 source.path == model.source.path for source in file.imported_modules(statement)
