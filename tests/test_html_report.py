@@ -23,7 +23,7 @@ def page(tmp_path, monkeypatch) -> Path:
     write("n.ipynb", json.dumps(NOTEBOOK))
     write(ODD, "import torch\n\nx = torch.ones(1)\nx.to('<b>&</b>\x1b[2J')\n")
     event = {"kind": "sync", "operation": "item", "count": 1240, "bytes": 5_000_000}
-    events = [{**event, "path": str(tmp_path / "loop.py"), "line": 7}, {**event, "path": "/x/other.py", "line": 1}]
+    events = [{**event, "path": str(tmp_path / "loop.py"), "line": 8}, {**event, "path": "/x/other.py", "line": 1}]
     write("seen.json", json.dumps({"tool": "devlint", "schema": 1, "events": events}))
     assert devlint("--evidence", "seen.json", "--output-format", "html=report.html").returncode == 1
     return tmp_path / "report.html"
