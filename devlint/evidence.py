@@ -63,7 +63,7 @@ class Evidence:
 
         Each finding comes with its file and the kinds of event that it speaks of.
         """
-        left = set(self.events)
+        told: set[Event] = set()
         marked: list[Finding] = []
         by_line: dict[tuple[Path, int], list[Event]] = defaultdict(list)
         for event in self.events:
@@ -71,9 +71,10 @@ class Evidence:
         for path, finding, kinds in findings:
             lines = range(finding.span.line, finding.span.end_line + 1)
             seen = [e for line in lines for e in by_line.get((path, line), ()) if e.kind in kinds]
-            left -= set(seen)
+            told.update(seen)
             marked.append(replace(finding, seen=_happened(seen)) if seen else finding)
-        # Stable: what costs the same stays in reading order.
+        left = [event for event in dict.fromkeys(self.events) if event not in told]
+        # Stable: what costs the same stays in reading order, or in that of the report.
         return sorted(marked, key=lambda f: f.rank), sorted(left, key=lambda e: e.cost, reverse=True)
 
 

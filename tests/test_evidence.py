@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from devlint.evidence import Event, Evidence
+
 pytest.importorskip("torch")
 
 PROGRAM = """\
@@ -71,6 +73,12 @@ def test_what_no_finding_speaks_of_is_listed(folder):
     listed = done.stdout.split("Seen at run time, without a finding:")[1]
     assert "train.py:10: transfer" in listed
     assert "train.py:14" not in listed
+
+
+def test_what_costs_the_same_is_listed_as_the_report_has_it():
+    events = tuple(Event("sync", Path(f"/x/{name}.py"), 1, "item", 3, 0) for name in "dbacfe")
+    _, left = Evidence((*events, events[0])).beside([])
+    assert left == [*events]
 
 
 def test_the_text_report_tells_it_too(folder):
