@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 # Events of tensors that meet others elsewhere.
 ABOUT_MIXING = ("mixing", "unplaced-factory")
 
+# What a project says that runs on an accelerator, or may.
+_GOES_SOMEWHERE = r"\bcuda|(?:\b|_)gpus?(?:\b|_)|\bdevices?\b|\.to\((?!dtype)|\b[aA]ccelerat|\bmps\b|\bxpu\b|\bhpu\b|\b[lL]ightning\b|\bpl\."
+
 _BEFORE_0_4 = regex(BEFORE_0_4)
 _SAYS_BEFORE_0_4 = regex(SAYS_BEFORE_0_4)
 _SINCE_0_4 = regex(SINCE_0_4)
@@ -32,8 +35,8 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
     """Why hardly anybody would act on a report, of a `stall` that it is about, in words; "" where somebody may.
 
     So it is with what stands in a function or class that nobody uses, or behind an option that nobody gives, with what is likely to mix in one that only code for the host
-    uses, with what costs in a loop that trains nothing, or in a program that measures or tests, with a wait at the end of a step
-    for which there is no fix, and with what a warning says of code that somebody else keeps, that nobody goes on with, that the
+    uses, with a wait at each step for which there is no fix, with what costs in a loop that trains nothing, or in a program that
+    measures or tests, and with what a warning says of code that somebody else keeps, that nobody goes on with, that the
     project has left behind, or by which a module of a package tests itself.
     """
     from devlint.signatures.answers.hot import is_unused
@@ -82,7 +85,11 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
     scope = facts.scope
     if scope is not None and is_unused(project, scope):
         return f"nothing in the project leads to `{scope.name}`"
-    if (costs or is_mixing) and facts.model.is_never_chosen(facts.node(report.node) or facts.statement):
+    if scope is not None and facts.model.is_forward_of_nobody(scope):
+        return "nothing in the project calls this module"
+    if is_mixing and project.is_only_run(source.file) and not facts.model.texts_match(_GOES_SOMEWHERE):
+        return "nothing in the project moves anything"
+    if facts.model.is_never_chosen(facts.node(report.node) or facts.statement):
         return "nobody asks for what leads there"
     if is_mixing and scope is not None:
         by_host = facts.model.is_called_by_host(scope, facts.node(report.node))
@@ -92,14 +99,16 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
     ):
         return "so a module that others import tries itself"
     by_role = stall is not None and stall.by_role
+    if stall is None and rule.only_amid_step and report.change is None:
+        # Of such waits that were told in code that nobody here had seen, hardly one was acted on.
+        return "there is no fix for a wait at each step"
     hot = facts.hot_loop(report.node) if rule.only_training and not by_role else None
     if hot is None:
         return ""
     if hot.is_minor or is_of_tool(facts.model.source.path) or is_aside(facts.model.source.path):
         costs_little = rule.only_amid_step or report.change is None
         return "nothing is trained here, or it is tried or measured" if costs_little else ""
-    ends = stall is None and rule.only_amid_step and report.change is None and facts.ends_step(report.node)
-    return "it stands at the end of a step, and there is no fix" if ends else ""
+    return ""
 
 
 def _is_at_home(source: SourceModule) -> bool:

@@ -45,6 +45,7 @@ class File(Protocol):
     def ancestors(self, node: ast.AST) -> Iterator[ast.AST]: ...
     @property
     def choices(self) -> Choices: ...
+    def is_off(self, node: ast.AST, depth: int = ...) -> bool: ...
 
 
 class Choices:
@@ -112,24 +113,31 @@ class Choices:
             self._calls[function] = self._all_calls(function)
         return self._calls[function]
 
+    def ways_to(self, function: FunctionModel) -> Iterator[list[tuple[File, ast.Call]]]:
+        """The calls of a function, where all are in sight, and those that make the objects of its class."""
+        made = self._calls_by_name(function.cls.name) if function.cls in self._model.source.tree.body else None
+        yield from filter(None, (self.calls_of(function), made))
+
     def _all_calls(self, function: FunctionModel) -> list[tuple[File, ast.Call]] | None:
         name, model = function.name, self._model
         if name == "forward" and function.cls is not None and model.class_info(function.cls).is_module:
             return self._calls_of_modules(function.cls.name)
         if _ANYBODYS.fullmatch(name) or not all(map(_PLAIN.fullmatch, function.decorators)):
             return None
-        files: list[File] = [model]
-        if function.cls is not None:
-            info = model.class_info(function.cls)
-            if (not info.is_module and info.outside_bases) or info.inherited_method(name) is not None:
-                # The class that it is derived from may call it.
-                return None
-            saying = self._files_saying(rf"(?<!def )\b{name}\b")
-            if saying is None:
-                return None
-            files = saying
-        elif function.parent is None:
-            files += model.files_naming(name)
+        if function.cls is None:
+            return self._calls_by_name(name) if function.parent is None else self._calls_in(name, [model])
+        info = model.class_info(function.cls)
+        if (not info.is_module and info.outside_bases) or info.inherited_method(name) is not None:
+            # The class that it is derived from may call it.
+            return None
+        saying = self._files_saying(rf"(?<!def )\b{name}\b")
+        return self._calls_in(name, saying) if saying is not None else None
+
+    def _calls_by_name(self, name: str) -> list[tuple[File, ast.Call]] | None:
+        """The calls of what stands at the top of this file, here and where it is imported; None where it is handed on."""
+        return self._calls_in(name, [self._model, *self._model.files_naming(name)])
+
+    def _calls_in(self, name: str, files: Sequence[File]) -> list[tuple[File, ast.Call]] | None:
         found: list[tuple[File, ast.Call]] = []
         for file in files:
             uses = uses_of(file.source, name)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from devlint.hints import Hints
 from devlint.knowledge import canonical, ecosystem, torch_knowledge
 from devlint.placement.callers import is_called_by_host
-from devlint.placement.choices import Choices, never_runs
+from devlint.placement.choices import MAX_DEPTH, Choices, never_runs
 from devlint.placement.classes import ClassModel
 from devlint.placement.futile import comes_to_nothing
 from devlint.placement.guards import Guards, saves_memory
@@ -325,14 +325,24 @@ class PlacementModel(FileText):
         """Whether nothing in the project leads to what a loop runs: to its function, or to where a flag is on that is off."""
         if self.hot_loop(node) is None or self._function_around(node) is None:
             return False
-        return self.is_unused(node) or self._is_off(node)
+        return self.is_unused(node) or self.is_off(node)
 
     def is_never_chosen(self, node: ast.AST) -> bool:
-        """Whether nobody gives the option that a node runs for, or no call chooses it, in a project of programs that nobody installs."""
-        return self._is_off(node) and self._project.is_only_run(self.source.file)
+        """Whether nobody gives the option that a node runs for, or no call chooses it, in a project of programs that nobody installs.
 
-    def _is_off(self, node: ast.AST) -> bool:
-        return Guards(self).is_off(node) or self.choices.is_never_made(node)
+        So it is where each call of its function, or whatever makes an object of its class, is never chosen.
+        """
+        return self._project.is_only_run(self.source.file) and self.is_off(node)
+
+    def is_off(self, node: ast.AST, depth: int = 0) -> bool:
+        """Whether nobody gives the option that a node runs for, or no call chooses it; `depth` calls lead there already."""
+        if Guards(self).is_off(node) or self.choices.is_never_made(node):
+            return True
+        function = self._function_around(node) if depth < MAX_DEPTH else None
+        return function is not None and any(
+            all(file.is_off(call, depth + 1) for file, call in ways)
+            for ways in self.choices.ways_to(self.source.function_at(function))
+        )
 
     def never_runs(self, statement: ast.stmt) -> bool:
         """Whether a literal switches a statement off, or the block is left before it."""
@@ -352,6 +362,14 @@ class PlacementModel(FileText):
 
         function = self._function_around(node)
         return function is not None and is_unused(self._project, self.source.function_at(function))
+
+    def is_forward_of_nobody(self, scope: FunctionModel) -> bool:
+        """Whether a function is the `forward` of a module that nothing calls, in a project of programs that nobody installs: they ask its parts."""
+        from devlint.signatures.answers.main_path import may_be_called
+
+        if scope.name != "forward" or not self._project.is_only_run(self.source.file):
+            return False
+        return not may_be_called(self.project_reader, scope)
 
     def _function_around(self, node: ast.AST) -> FunctionNode | None:
         around = (p for p in self.ancestors(node) if isinstance(p, (ast.FunctionDef, ast.AsyncFunctionDef)))

@@ -29,6 +29,8 @@ MAX_FOLLOWED = 80
 _MUCH = 60
 _CODE = regex(r"```.{0,20000}?```|`[^`\n]{1,300}`", re.DOTALL)
 _USED = regex(r"\w+(?=\s?[(.])|(?<=[.`])\w+|(?<=import )[\w, ]+")
+# What a module lists for who takes all that it has: nobody uses it for that.
+_LISTED = regex(r"(?m)^__all__[ \t]*\+?=[ \t]*[\[(][^\])]{0,20000}[\])]")
 # An option, which may be called like what it is for.
 _OPTION = regex(r"['\"]--?\w[\w-]{0,80}['\"]")
 # What documents something may speak of others, and uses none.
@@ -59,6 +61,8 @@ _HOOKS = regex(
     r"|\w+_dataloaders?|lr_schedulers|untoggle_optimizer|grad_norm|(?:load_)?state_dict|cuda|cpu|predict|prepare_data|setup|teardown|backward"
     r"|freeze|unfreeze|all_gather|summarize|print|log\w*"
 )
+# Hooks of loops that Lightning leaves out where a module has no step for them (`Trainer.fit`, `is_overridden("validation_step", ...)`).
+_STAGE = regex(r"(?:on_)?(validation|test)_(?!step$)\w+")
 
 
 # Names that say, where they are quoted, in which mode something runs.
@@ -301,7 +305,10 @@ class Mentions:
         if not unit.called:
             if unit.path.stem == "__init__":
                 return self._loads.is_outer(unit.path) and self._names.may_be_installed(project)
-            return not (self._loads.is_in_package_alone(unit.path) or self._loads.is_alone(unit.path))
+            loads = self._loads
+            return not (
+                loads.is_in_package_alone(unit.path) or loads.is_alone(unit.path) or loads.only_tries(unit.path)
+            )
         if unit not in self.parts(unit.path) or self._is_registered(unit):
             return True
         if unit == unit.owner and self._loads.may_be_loaded_by_name(unit.path.parent, project):
@@ -390,8 +397,13 @@ class Mentions:
             return True
         if not _HOOKS.fullmatch(unit.name):
             return False
-        parts = (self.parts(u.path).get(u) for u in self._lineage(unit.owner, project))
-        return any(part is not None and part.bases & _LIGHTNING for part in parts)
+        lineage = self._lineage(unit.owner, project)
+        parts = (self.parts(u.path).get(u) for u in lineage)
+        if not any(part is not None and part.bases & _LIGHTNING for part in parts):
+            return False
+        stage = _STAGE.fullmatch(unit.name)
+        step = stage and f"{stage[1]}_step"
+        return not step or any(u._replace(name=step) in self.parts(u.path) for u in lineage)
 
     def _has_unknown_base(self, cls: Unit, project: Path, known: dict[Unit, bool]) -> bool:
         """Whether a class is derived from one that isn't the project's and may call its methods; `known` are the answers so far."""
@@ -477,6 +489,12 @@ class Mentions:
         text = _DOCSTRING.sub(r'\1""', text) if '"""' in text or "'''" in text else text
         text = _HELP.sub("", text) if "help" in text else text
         text = _OPTION.sub("", text) if "-" in text else text
+        if (
+            "__all__" in text
+            and (project := self._names.project_of(path))
+            and not self._names.may_be_installed(project)
+        ):
+            text = _LISTED.sub("", text)
         return dict(split(path, text if is_package else import_pattern().sub(_renaming, text)))
 
 

@@ -30,6 +30,9 @@ def _uses_by_name(tree: ast.Module) -> dict[str, Uses]:
     for node in walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
             called.add(node.func)
+            if isinstance(node.func, ast.Name) and node.func.id == "super":
+                # `super(Net, self)` hands nobody the class.
+                called.update(node.args)
             calls.setdefault(last_name(node.func), []).append(node)
         elif isinstance(node, (ast.Name, ast.Attribute)) and node not in called:
             # What is called comes after its call.

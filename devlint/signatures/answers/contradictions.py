@@ -146,8 +146,21 @@ def _told_here(one: Contradiction, source: SourceModule) -> Contradiction | None
         if at is source:
             # The operation itself, where it stands in the same file.
             inside = one.function is not None and one.function.source is source
-            return one if inside and not _is_given_wrong(one, call) else _at_call(one, call, source)
+            if inside and not _is_given_wrong(one, call):
+                return one
+            return None if _is_shown_there(one) else _at_call(one, call, source)
     return None
+
+
+def _is_shown_there(one: Contradiction) -> bool:
+    """Whether the function that an operation stands in puts both operands where they are: its own file tells of that, whoever calls it."""
+    if one.function is None or one.sometimes:
+        return False
+    path, node = one.function.source.path, one.function.node
+    return all(
+        trail and all(s.path == path and node.lineno <= s.line <= (node.end_lineno or 0) for s in trail)
+        for trail in (one.host.trail, one.other.trail)
+    )
 
 
 def _is_given_wrong(one: Contradiction, call: ast.Call) -> bool:

@@ -42,7 +42,7 @@ def is_minor(reader: Reader, stall: Stall, hot: Hot, gives: Gives) -> bool:
         or (not any(_is_in_steps(source, node) for source, node in way) and _is_once(hot))
         or (not any(_is_in_steps(source, node) for source, node in hot.calls) and _takes_in(stall))
         or not all(is_straight(source, node, gives) for source, node in way)
-        or not _is_called(reader, hot.root)
+        or not may_be_called(reader, hot.root)
         or _learns_nowhere(reader, stall, hot)
         or any(is_unused(reader.project, f, but_by_tests=True) for f in {hot.root, stall.function})
     )
@@ -207,8 +207,8 @@ def _is_own_attribute(node: ast.AST) -> bool:
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self"
 
 
-def _is_called(reader: Reader, root: FunctionModel) -> bool:
-    """Whether somebody may call a module whose `forward` makes code hot: programs that only predict keep those that train.
+def may_be_called(reader: Reader, root: FunctionModel) -> bool:
+    """Whether somebody may call a module of which `root` is a method, most likely its `forward`: programs that only predict keep those that train.
 
     So it is with a method that nothing but `forward` leads to.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from devlint_rules.checkpoints.keys import STRIPPING, WRAPS_AND_LOADS, state_of
 from devlint_rules.wrappers.unwrapping import class_of, unwrapped, wrap_notes
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts, PlacementModel, Unit
+    from devlint.facts import Facts, PlacementModel, Unit, Value
 
 
 class WrappedStateDict(Rule):
@@ -23,7 +24,7 @@ class WrappedStateDict(Rule):
     ## What it does
     Flags the `state_dict()` of a `DataParallel` or `DistributedDataParallel` object that goes into `torch.save`: directly,
     as a part of a dict, through a variable or through a function that saves it. Projects are left alone that load into a wrapper
-    again, pass one to a function that loads, or remove `module.` from the keys anywhere. If the model is wrapped on some paths
+    again, pass one to a function that loads, make it by a function that is called where others load, or remove `module.` from the keys anywhere. If the model is wrapped on some paths
     only, the finding is `likely`.
 
     ## Why is this bad
@@ -86,7 +87,7 @@ class WrappedStateDict(Rule):
             return
         wrapper, sometimes = state
         owner = node.func.value
-        if _is_given_to_a_loader(found.func, facts):
+        if _is_given_to_a_loader(found.func, facts) or _is_made_for_loaders_too(wrapper, facts):
             return
         when = " on some paths" if sometimes else ""
         model = unwrapped(owner, found, facts, sometimes=sometimes)
@@ -137,6 +138,20 @@ def _is_given_to_a_loader(state_dict: ast.expr, facts: Facts) -> bool:
         if _LOADER.search(ast.unparse(call.func))
         for given in (*call.args, *(k.value for k in call.keywords))
     )
+
+
+def _is_made_for_loaders_too(wrapper: Value, facts: Facts) -> bool:
+    """Whether the function that wraps what it makes is called in another file that loads: `make_model().load_state_dict(...)`."""
+    step = next((step for step in wrapper.trail if step.message.startswith("wrapped by")), None)
+    if step is None:
+        return False
+    files = [facts.model, *facts.model.files_matching(r"Parallel\(")]
+    where = next((file.source for file in files if file.source.path == step.path), None)
+    for made in where.tree.body if where is not None else ():
+        if isinstance(made, ast.FunctionDef) and made.lineno <= step.line <= (made.end_lineno or 0):
+            users = facts.model.files_matching(rf"\b{made.name}\(")
+            return any(re.search(_LOADS, user.source.without_comments) for user in users if user.source is not where)
+    return False
 
 
 _LOADER = regex(r"(?i)(?:load|resume|restore)\w{0,40}$")

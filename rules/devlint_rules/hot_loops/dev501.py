@@ -154,8 +154,7 @@ class ItemInHotLoop(Rule):
             notes=stalls.loop_notes(hot, value, facts),
             hint=None if change else _hint(node, facts),
             change=change,
-            # Where nothing says how to do without it, hardly anybody does.
-            minor=change is None or is_said(read, facts) or ends_before_copy(change, node, hot, facts),
+            minor=change is not None and (is_said(read, facts) or ends_before_copy(change, node, hot, facts)),
         )
 
 

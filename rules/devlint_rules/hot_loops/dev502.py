@@ -135,8 +135,6 @@ class HostCopyInHotLoop(Rule):
             notes=stalls.loop_notes(hot, value, facts),
             hint=None if change else "collect on the device and copy once after the loop",
             change=change,
-            # A copy for which there is no fix is mostly one that the host needs.
-            minor=change is None,
         )
 
 

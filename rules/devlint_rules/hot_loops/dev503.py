@@ -11,7 +11,6 @@ from devlint.knowledge.ecosystem import WANDB_RUN
 from devlint.lazy import cst, m
 from devlint.rule import Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
-from devlint_rules.hot_loops.gains import gains_little
 from devlint_rules.hot_loops.needed import TEXT_METHODS, is_needed
 
 if TYPE_CHECKING:
@@ -30,11 +29,8 @@ class PrintInHotLoop(Rule):
     tensor, or a dictionary or list with one, at each pass of a hot loop. Left alone: text under a step guard or in an
     exception handler, `logger.debug`, shapes, types and names, and the names of files.
 
-    Told where the rule is selected by its code, as in `--select DEV503`: what waits in loops that train nothing (under
-    `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that only call a model), or whose passes are
-    epochs; at the end of a step, after `optimizer.step()`; in a guard (`if not math.isfinite(loss.item()): sys.exit(1)`, `assert`,
-    `if loss < best:`); where a program of several processes isn't (`if not args.distributed:`); and where the same stretch
-    of the step waits for something else that no rule tells of.
+    Told where the rule is selected by its code, as in `--select DEV503`, since there is no fix for it: what a step says is
+    mostly meant to be read.
 
     In code that is hot by its role (in preview) it tells of what each step comes by; of what stands where an option leads,
     runs once a request, or follows right on another wait, where it is selected by its code as well.
@@ -128,7 +124,6 @@ class PrintInHotLoop(Rule):
                 "likely" if likely or hot.likely else "certain",
                 notes=stalls.loop_notes(hot, value, facts),
                 hint=stalls.LOG_SOMETIMES,
-                minor=isinstance(found, ast.expr) and gains_little(found, hot, facts),
             )
 
 

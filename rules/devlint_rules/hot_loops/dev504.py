@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.facts import Kind, Value, walk
-from devlint.knowledge.ecosystem import KEEP_ALL, SIZED_BY_VALUES, WITHOUT_CHEAPER_FORM
+from devlint.knowledge.ecosystem import KEEP_ALL, SIZED_BY_VALUES
 from devlint.lazy import cst, m, regex
 from devlint.rule import Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
-from devlint_rules.hot_loops.gains import gains_little
-from devlint_rules.hot_loops.needed import is_needed, opens_debugger
+from devlint_rules.hot_loops.needed import is_needed
 from devlint_rules.hot_loops.sized import may_be_sized, sized_by_values
 
 if TYPE_CHECKING:
@@ -37,12 +36,8 @@ class BranchOnTensorInHotLoop(Rule):
     `bincount`, and `one_hot` and `repeat_interleave` that aren't told the size. Left alone: tests of shapes, types and
     `None`, `x[mask] = 0`, which fills on the device, and what stands under a step guard.
 
-    Told where the rule is selected by its code, as in `--select DEV504`: what waits in loops that train nothing (under
-    `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that only call a model), or whose passes are
-    epochs; at the end of a step, after `optimizer.step()`; in a guard (`if not math.isfinite(loss.item()): sys.exit(1)`, `assert`,
-    `if loss < best:`, `if loss == 0: continue`); where a program of several processes isn't (`if not args.distributed:`); and where the same stretch
-    of the step waits for something else that no rule tells of.
-    So it does everywhere of sizes that only the values tell, of which no cheaper form is known.
+    Told where the rule is selected by its code, as in `--select DEV504`, since there is no fix for it: a step that goes by a
+    value has to know it, and whoever wrote it mostly meant that.
 
     In code that is hot by its role (in preview) it tells of what each step comes by; of what stands where an option leads,
     runs once a request, follows right on another wait, or is only as large as values tell, where it is selected by its code
@@ -163,7 +158,6 @@ class BranchOnTensorInHotLoop(Rule):
                 "likely" if likely or hot.likely else "certain",
                 notes=stalls.loop_notes(hot, value, facts),
                 hint=_instead(node, tested, facts),
-                minor=isinstance(found, ast.expr) and (gains_little(found, hot, facts) or opens_debugger(found, facts)),
             )
 
 
@@ -193,7 +187,6 @@ def _waits_for_size(node: cst.CSTNode, facts: Facts) -> Iterator[Report]:
             "likely",
             notes=stalls.loop_notes(hot, sized.value, facts),
             hint=sized.instead,
-            minor=sized.instead in WITHOUT_CHEAPER_FORM or gains_little(found, hot, facts),
         )
 
 

@@ -10,8 +10,7 @@ from devlint.facts import access_path, calls_in, last_name, own_nodes, walk
 from devlint.knowledge.ecosystem import SIZED_BY_VALUES, WITHOUT_CHEAPER_FORM
 from devlint.lazy import regex
 from devlint_rules.hot_loops.needed import is_needed, is_written
-from devlint_rules.hot_loops.other_waits import tensor_read, waiting_beside, waits_untold
-from devlint_rules.hot_loops.sized import sized_by_values
+from devlint_rules.hot_loops.other_waits import tensor_read, waiting_beside
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, HotLoop
@@ -22,27 +21,6 @@ if TYPE_CHECKING:
 _FINITE = frozenset({"isfinite", "isnan", "isinf"})
 _BEST = regex(r"(?i)(?:^|_|\b)best(?:_|\b|$)")
 _STEPPING = regex(r"(?i)optim|scaler|engine|(?:^|_|\.)opt(?:_|$)|accelerator")
-# Flags of programs that run in several processes.
-_SEVERAL = regex(r"(?:is_|use_|do_)?(?:distributed|ddp|multi_?gpu|parallel)|is_(?:dist|distributed)_\w{1,30}")
-
-
-def gains_little(read: ast.expr, hot: HotLoop, facts: Facts) -> bool:
-    """Whether hardly anybody would take a wait out of a step.
-
-    It is one that costs nothing new, that comes right after one that is told, that a run of several processes never comes to,
-    that reads what the host counts in a buffer, each step waits for all that is queued, or the same stretch of the step, up to
-    where it goes backward or changes weights, waits for something that no rule tells of.
-    """
-    around = hot.node or facts.model.enclosing_scope(read)
-    return (
-        costs_nothing_new(read, hot, facts)
-        or _is_counted(read, facts)
-        or _follows_read(facts)
-        or _is_for_one_process(read, facts)
-        or _synchronizes(hot)
-        or _waits_beside(read, around, facts)
-        or waits_all_the_same(read, hot, facts)
-    )
 
 
 def waits_all_the_same(read: ast.expr, hot: HotLoop, facts: Facts) -> bool:
@@ -352,106 +330,11 @@ def _says(statement: ast.stmt) -> bool:
     return False
 
 
-# -- processes ---------------------------------------------------------------------------------------------------------
-
-
-def _is_for_one_process(read: ast.expr, facts: Facts) -> bool:
-    """Whether a program that runs in several processes reads something where it is the only one: `if not args.distributed:`."""
-    child: ast.AST = read
-    for parent in facts.model.ancestors(read):
-        match parent:
-            case ast.If(test=ast.UnaryOp(op=ast.Not(), operand=test), body=alone) | ast.If(test=test, orelse=alone):
-                if (
-                    child in alone
-                    and isinstance(test, (ast.Name, ast.Attribute))
-                    and _SEVERAL.fullmatch(last_name(test))
-                ):
-                    return True
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                return False
-        child = parent
-    return False
-
-
-def _follows_read(facts: Facts) -> bool:
-    """Whether a reading that is told comes right before a statement: by then all that was queued is done."""
-    for earlier in reversed(facts.model.source.before(facts.statement)):
-        calls = calls_in(earlier.test if isinstance(earlier, ast.If) else earlier)
-        leaves = isinstance(earlier, ast.If) and isinstance(
-            earlier.body[-1], (ast.Continue, ast.Return, ast.Break, ast.Raise)
-        )
-        if hasattr(earlier, "body") and not leaves:
-            return False
-        if any(last_name(call.func) in _READING and _is_told(call, facts) for call in calls):
-            return True
-        if any(isinstance(n, (ast.Call, ast.Subscript)) and sized_by_values(n, facts) for n in walk(earlier)):
-            return True
-        if calls:
-            return False
-    return False
-
-
-def _is_counted(read: ast.expr, facts: Facts) -> bool:
-    """Whether what is read is where the host keeps a count, which a checkpoint is to have: `ptr = int(self.ptr)`, and later `self.ptr[0] = ptr`."""
-    tensor = tensor_read(read) if isinstance(read, ast.Call) else None
-    match tensor, facts.statement:
-        case ast.Attribute() as kept, ast.Assign(targets=[ast.Name(id=name)], value=value) if value is read:
-            return any(
-                isinstance(n, ast.Assign)
-                and isinstance(n.value, ast.Name)
-                and n.value.id == name
-                and any(isinstance(t, ast.Subscript) and access_path(t.value) == access_path(kept) for t in n.targets)
-                for n in own_nodes(facts.model.enclosing_scope(read))
-            )
-    return False
-
-
-def _synchronizes(hot: HotLoop) -> bool:
-    """Whether a loop waits for all that is queued in each pass, under no condition: nothing runs ahead of the next step."""
-    body = hot.node.body if isinstance(hot.node, (ast.For, ast.AsyncFor, ast.While)) else []
-    return any(
-        isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) and last_name(s.value.func) == "synchronize"
-        for s in body
-    )
-
-
-# -- stretches ---------------------------------------------------------------------------------------------------------
-
-
-def _waits_beside(read: ast.expr, around: ast.AST, facts: Facts) -> bool:
-    """Whether the stretch of a step that a read stands in waits for something else, which stays."""
-    bounds = sorted(n.lineno for n in own_nodes(around) if isinstance(n, ast.Call) and _learns(n))
-    stretch = _stretch(read, bounds)
-    own = set(walk(read))
-    beside = (n for n in own_nodes(around) if n not in own and hasattr(n, "lineno") and _stretch(n, bounds) == stretch)
-    return any(_stays(node, facts) and _runs_with(node, read, facts) for node in beside)
-
-
-def _stretch(node: ast.AST, bounds: list[int]) -> int:
-    """How many times a step has gone backward, or changed weights, before a node."""
-    return sum(bound < getattr(node, "lineno", 0) for bound in bounds)
-
-
 def _learns(node: ast.Call) -> bool:
     """`loss.backward()`, `optimizer.step()`."""
     name = last_name(node.func)
     owner = ast.unparse(node.func.value) if isinstance(node.func, ast.Attribute) else ""
     return "backward" in name or (name == "step" and _STEPPING.search(owner) is not None)
-
-
-def _stays(node: ast.AST, facts: Facts) -> bool:
-    """Whether a node waits at each step, and nothing tells of it."""
-    return waits_untold(node, facts, lambda call: _is_told(call, facts)) and facts.model.hot_loop(node) is not None
-
-
-def _is_told(call: ast.Call, facts: Facts) -> bool:
-    """Whether a rule tells of a reading: of what is known to be on an accelerator, and becomes no file, nor is computed on where it is copied to."""
-    tensor = tensor_read(call)
-    if last_name(call.func) == "cpu" and not isinstance(next(facts.model.ancestors(call), None), ast.Call):
-        return False
-    return (
-        tensor is not None and facts.accelerated(facts.model.value(tensor)) is not None and not is_written(call, facts)
-    )
 
 
 def _runs_with(other: ast.AST, read: ast.AST, facts: Facts) -> bool:

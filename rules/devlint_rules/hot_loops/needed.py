@@ -55,8 +55,6 @@ _TELLERS = frozenset(
 WRITING = regex(
     r"_?(?:save|write|dump|export|im(?:save|write))_(?:\w{1,30}_)?(?:img|image|video|wav|audio|output|result|png|mask|frame|prediction)s?"
 )
-# Calls that stop the program for somebody who looks.
-_DEBUGGERS = frozenset({"set_trace", "breakpoint", "embed", "post_mortem"})
 # Classes that score what a model answers, by libraries of the host.
 _EVALUATORS = regex(r"\w{0,60}Evaluator")
 # Names are followed through so many assignments to what is written.
@@ -147,11 +145,3 @@ def _reads_one_at_a_time(hot: HotLoop) -> bool:
     calls = [n for n in own_nodes(hot.node) if isinstance(n, ast.Call)]
     reads = any(last_name(c.func) in _READERS or (dotted(c.func) or "") in _READERS_BY_PATH for c in calls)
     return reads and not any(last_name(c.func) == "backward" for c in calls)
-
-
-def opens_debugger(found: ast.AST, facts: Facts) -> bool:
-    """Whether a test decides of opening a debugger: `if torch.isnan(loss): set_trace()`, which asks at each step on purpose."""
-    around = next((p for p in facts.model.ancestors(found) if isinstance(p, ast.stmt)), None)
-    return isinstance(around, ast.If) and any(
-        last_name(call.func) in _DEBUGGERS for statement in around.body for call in calls_in(statement)
-    )

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from devlint.facts import HOST, Kind, Value, last_name, leaves, own_nodes
 from devlint.knowledge import torch_knowledge
-from devlint.knowledge.ecosystem import WITHOUT_CHEAPER_FORM
 from devlint.lazy import regex
-from devlint_rules.hot_loops.needed import TEXT_METHODS, WRITERS, WRITING
+from devlint_rules.hot_loops.needed import WRITERS, WRITING
 from devlint_rules.hot_loops.sized import sized_by_values
 
 if TYPE_CHECKING:
@@ -60,8 +59,6 @@ _SCALERS = frozenset({"scaler", "grad_scaler", "loss_scaler", "amp_scaler"})
 _SYNCHRONIZING = frozenset({"synchronize", "empty_cache", "scale_loss"})
 # Functions that nobody has read, and that run a model many times: one wait more is nothing beside them.
 _LASTING = regex(r"(?i)generate|beam_search|attack|perturb|inner_loop|rollout|simulate")
-# They copy a list of Python's numbers to where they are told.
-_COPYING = frozenset({"torch.tensor", "torch.as_tensor"})
 _DISTRIBUTION = regex(r"torch\.distributions\.(?:\w+\.)*[A-Z]\w*")
 # Functions are looked into so many times.
 _MAX_DEPTH = 2
@@ -129,41 +126,6 @@ def _is_array_of_host(node: ast.AST) -> bool:
         ):
             return not any(isinstance(n, ast.Attribute) and n.attr in ("cpu", "to") for n in ast.walk(tensor))
     return False
-
-
-def waits_untold(node: ast.AST, facts: Facts, is_told: Callable[[ast.Call], bool]) -> bool:
-    """Whether a node waits, going by what surely is a tensor on an accelerator, and no rule tells of it by default."""
-    match node:
-        case ast.Subscript() | ast.Call() if (sized := sized_by_values(node, facts)) is not None:
-            return sized.instead in WITHOUT_CHEAPER_FORM
-        case ast.Subscript(value=base, slice=index) if any(
-            _is_list_of_numbers(p, facts) for p in _parts_of_index(index)
-        ):
-            # The host copies the places to where the tensor is.
-            return _holds_tensor(base, facts)
-        case ast.Slice(lower=lower, upper=upper):
-            return any(bound is not None and _holds_tensor(bound, facts) for bound in (lower, upper))
-        case ast.Call(func=func, args=[ast.ListComp(), *_]) if facts.model.qualified(func) in _COPYING:
-            # The host copies what it has just gathered, and waits for what was queued before.
-            return _holds_tensor(node, facts)
-        case ast.Call(func=ast.Name(id=name)) if name in _READING_BUILTINS:
-            return False
-        case ast.Call(func=ast.Attribute(attr=name)) if name in ("numpy", "format") or name in TEXT_METHODS:
-            return False
-        case ast.Call():
-            return _call_waits(node, facts, is_told, surely=True)
-    return False
-
-
-def _parts_of_index(index: ast.expr) -> list[ast.expr]:
-    """`:` and `0` of `x[:, 0]`."""
-    return index.elts if isinstance(index, ast.Tuple) else [index]
-
-
-def _is_list_of_numbers(index: ast.expr, facts: Facts) -> bool:
-    """`x[[0, 2]]`, `x[order]` of an array of NumPy's."""
-    options = [v for _, v in facts.model.value(index).alternatives()]
-    return bool(options) and all(v.kind in (Kind.NDARRAY, Kind.SEQUENCE) for v in options)
 
 
 def _waits(node: ast.AST, facts: Facts, is_collected: Callable[[ast.Call], bool]) -> bool:

@@ -37,7 +37,8 @@ class CreatedThenMoved(Rule):
     the host and copied just the same. Told where it is selected by its code: a few numbers (`torch.eye(3)`); a few for each of a batch or of
     something else (`torch.arange(n)`, `torch.zeros(n, classes)`, `torch.ones(x.size()[:-1])`), unless a loop in the step makes them again and
     again; the weights of a gradient penalty (`grad_outputs=torch.ones(scores.size()).to(device)`); what loops fill element by
-    element; what is as large as a tensor that the host has just asked; and a row of integers that another function has made.
+    element; what is as large as a tensor that the host has just asked; a row of integers that another function has made; and random
+    numbers, unless they are surely many, or as many as in another tensor.
 
     ## Why is this bad
     The tensor is allocated and filled on the host, allocated again on the device, and copied over. The host waits for

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 HANDFUL = 16
 # So many for each of a batch are few.
 _FEW = 256
+# So many are many.
+_MANY = 100_000
+_OF_INTEGERS = frozenset({"torch.randint", "torch.randperm"})
 # How many there are in a batch.
 _OF_BATCH = regex(r"len\(\w+\)|\w+\.(?:size\(0\)|size\(\)\[0\]|shape\[0\])|(?:\w+\.)?(?:batch_size|bsz?|batch|n_batch)")
 # They give one row of numbers, whatever they are told.
@@ -39,8 +42,8 @@ def is_small(node: cst.Call, made: cst.Call, name: str, between: frozenset[str],
         return False
     if is_handful(name, making):
         return True
-    if name == "torch.randperm" and _is_of_batch(making):
-        # Others would be drawn by the device's own generator.
+    if (name in factories.RANDOM or between & factories.FILLING) and not _is_large(name, making):
+        # Others would be drawn by the device's own generator: for a few nobody asks that.
         return True
     if _is_sized_by_read(making, facts):
         return True
@@ -59,8 +62,12 @@ def is_handful(name: str, making: ast.Call) -> bool:
     return bool(sizes) and None not in sizes and prod(size for size in sizes if size is not None) <= HANDFUL
 
 
-def _is_of_batch(making: ast.Call) -> bool:
-    return bool(making.args) and _OF_BATCH.fullmatch(ast.unparse(making.args[0])) is not None
+def _is_large(name: str, making: ast.Call) -> bool:
+    """Whether there are many numbers, or as many as in another tensor, and these aren't integers: labels are few."""
+    if name in _OF_INTEGERS:
+        return False
+    sizes = factories.told_sizes(name, making)
+    return _is_whole(making) or prod(size for size in sizes if size is not None) >= _MANY
 
 
 def _is_row(name: str, making: ast.Call) -> bool:
