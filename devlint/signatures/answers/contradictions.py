@@ -122,7 +122,22 @@ def contradictions(reader: Reader, source: SourceModule) -> list[Contradiction]:
                     known = found.get(key)
                     if known is None or _strength(told) > _strength(known):
                         found[key] = told
-    return sorted(found.values(), key=_strength, reverse=True)
+    failing = {_place_of(one, source) for one in found.values()}
+    first = (one for one in found.values() if not _comes_of(one, failing - {_place_of(one, source)}))
+    return sorted(first, key=_strength, reverse=True)
+
+
+def _place_of(one: Contradiction, source: SourceModule) -> tuple[str, int, int]:
+    """Where an operation stands, in whichever file."""
+    if one.operation is None:
+        return source.path, one.node.lineno, one.node.col_offset
+    function, node = one.operation
+    return function.source.path, node.lineno, node.col_offset
+
+
+def _comes_of(one: Contradiction, failing: set[tuple[str, int, int]]) -> bool:
+    """Whether an operand is what an operation would have given that is told of itself."""
+    return any((s.path, s.line, s.column) in failing for s in (*one.host.trail, *one.other.trail))
 
 
 def _hangs_on_others(one: Contradiction, source: SourceModule) -> bool:

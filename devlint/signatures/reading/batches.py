@@ -12,6 +12,7 @@ from devlint.signatures.state.frame import CONTENTS, Call, Frame
 from devlint.signatures.state.objects import class_of
 from devlint.signatures.values.values import (
     BATCH,
+    EITHER,
     FUNCTION,
     HOST,
     TENSOR,
@@ -20,9 +21,10 @@ from devlint.signatures.values.values import (
     Value,
     leaves,
 )
+from devlint.source.trees import kept_on_node
 
 # What a dataset says that moves what it holds.
-_PLACES = regex(r"cuda|device|\.to\(")
+_PLACES = regex(r"cuda|device|\.to\((?!torch\.\w|dtype)")
 
 
 def collated(frame: Frame, collate: Value) -> Value | None:
@@ -58,6 +60,8 @@ def _gives_host(frame: Frame, value: Value, cells: dict[Cell, dict[str, Value]],
 
 def stays_on_host(frame: Frame, dataset: Value) -> bool:
     """Whether a dataset gives tensors on the host, as far as is known."""
+    if dataset.kind is EITHER:
+        return all(stays_on_host(frame, option) for _, option in dataset.options())
     if dataset.kind in (TENSOR, UNKNOWN) and dataset.place.sort in ("accelerator", "told"):
         return False
     if dataset.place.is_open and (dataset.kind is TENSOR or dataset.place.name != dataset.path):
@@ -77,4 +81,25 @@ def stays_on_host(frame: Frame, dataset: Value) -> bool:
     if contents is not None:
         parts = containers.all_parts(contents, frame)
         return all(leaf.place.sort in ("host", "unknown") for _, leaf in leaves(parts, frame.atoms))
-    return True
+    return dataset.kind is not UNKNOWN or not _defines_dataset_that_moves(frame.source.tree)
+
+
+@kept_on_node
+def _defines_dataset_that_moves(tree: ast.Module) -> bool:
+    """Whether a file defines a dataset that moves what it gives: a loader of one that isn't known may be of that."""
+    return any(
+        isinstance(part, ast.FunctionDef) and part.name == "__getitem__" and any(map(_moves, ast.walk(part)))
+        for statement in tree.body
+        if isinstance(statement, ast.ClassDef)
+        for part in statement.body
+    )
+
+
+def _moves(node: ast.AST) -> bool:
+    """`.cuda()`, `.to(device)`, and what names a device."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="cuda")) | ast.keyword(arg="device"):
+            return True
+        case ast.Call(func=ast.Attribute(attr="to"), args=[ast.Name(id=name) | ast.Attribute(attr=name), *_]):
+            return "device" in name
+    return False
