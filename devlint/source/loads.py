@@ -18,10 +18,8 @@ _SOURCES = (("src",), ("python",), ("lib",))
 # What a program does at its top level, or asks for.
 _DOING = regex(r"^(?:for|while|with|if __name__|\w{1,80}\()|\bargparse\b|\bsys\.argv\b|\bplt\.show\b", re.MULTILINE)
 # What a module does that tries what it defines: it makes something up, and gives nobody options.
-_OWN_BLOCK = regex(
-    r"^if __name__ ?== ?['\"]__main__['\"]:[^\n]*\n(?P<block>(?:[ \t]+[^\n]*\n?|[ \t]*\n){1,30})\Z", re.MULTILINE
-)
 _MAKING_UP = regex(r"\btorch\.(?:rand|randn|randint|zeros|ones|tensor)\(|\btorch\.(?:Float|Long)?Tensor\(")
+_FEW_LINES = 30
 _MEANT = regex(r"\bmain\(|\bparse_args\b|\bargparse\b|\bargv\b|\.backward\(|\b(?:open|load|save|imread|savefig)\(")
 # What loads a module, or takes what is in one, under a name that is put together: `import_module(f"models.{name}")`.
 _LOADING = regex(r"\b(?:import_module|__import__)\([ \t\n]{0,40}(?!['\"][\w.]{1,200}['\"][ \t\n]{0,40}[,)])[^)\s]")
@@ -97,11 +95,13 @@ class Loads:
 
     def only_tries(self, path: Path) -> bool:
         """Whether all that a module of an inner folder does by itself is to try what it defines, on what it makes up."""
-        text = self._names.text(path)
-        own = _OWN_BLOCK.search(text) if "__main__" in text and path.parent != self._names.project_of(path) else None
-        if own is None or _DOING.search(text[: own.start()]) is not None:
+        before, own, block = self._names.text(path).rpartition("\nif __name__ ")
+        lines = block.split("\n")[1:]
+        if not own or path.parent == self._names.project_of(path) or len(lines) > _FEW_LINES:
             return False
-        return _MAKING_UP.search(own["block"]) is not None and _MEANT.search(own["block"]) is None
+        if _DOING.search(before) is not None or any(line[:1] not in ("", " ", "\t", "#") for line in lines):
+            return False
+        return _MAKING_UP.search(block) is not None and _MEANT.search(block) is None
 
     def acts(self, path: Path) -> bool:
         """Whether a module does something at its top level, or takes options."""
