@@ -61,7 +61,7 @@ def _gives_host(frame: Frame, value: Value, cells: dict[Cell, dict[str, Value]],
 def stays_on_host(frame: Frame, dataset: Value) -> bool:
     """Whether a dataset gives tensors on the host, as far as is known."""
     if dataset.kind is EITHER:
-        return all(stays_on_host(frame, option) for _, option in dataset.options())
+        return not any(_may_move(frame, option) for _, option in dataset.options())
     if dataset.kind in (TENSOR, UNKNOWN) and dataset.place.sort in ("accelerator", "told"):
         return False
     if dataset.place.is_open and (dataset.kind is TENSOR or dataset.place.name != dataset.path):
@@ -81,7 +81,15 @@ def stays_on_host(frame: Frame, dataset: Value) -> bool:
     if contents is not None:
         parts = containers.all_parts(contents, frame)
         return all(leaf.place.sort in ("host", "unknown") for _, leaf in leaves(parts, frame.atoms))
-    return dataset.kind is not UNKNOWN or not _defines_dataset_that_moves(frame.source.tree)
+    return not _may_move(frame, dataset)
+
+
+def _may_move(frame: Frame, dataset: Value) -> bool:
+    """Whether a dataset is of a class that moves what it gives, or one that isn't known is made where there is such a class."""
+    cls = class_of(dataset)
+    if cls is not None:
+        return cls.says(_PLACES)
+    return dataset.kind is UNKNOWN and _defines_dataset_that_moves(frame.source.tree)
 
 
 @kept_on_node

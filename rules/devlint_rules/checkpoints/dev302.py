@@ -87,7 +87,7 @@ class WrappedStateDict(Rule):
             return
         wrapper, sometimes = state
         owner = node.func.value
-        if _is_given_to_a_loader(found.func, facts) or _is_made_for_loaders_too(wrapper, facts):
+        if _is_given_to_a_loader(found.func, facts) or (not sometimes and _is_made_for_loaders_too(wrapper, facts)):
             return
         when = " on some paths" if sometimes else ""
         model = unwrapped(owner, found, facts, sometimes=sometimes)

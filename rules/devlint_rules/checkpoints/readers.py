@@ -193,11 +193,24 @@ def _has_just_saved(call: ast.Call) -> Asked:
     """Asks whether what a load reads was saved before by the same run; what it says of its path, a setting's name, the training says too."""
     file = call.args[0] if call.args else None
     setting = file.attr if isinstance(file, ast.Attribute) and is_setting(file) else ""
-    return partial(_has_just_trained, setting)
+    return partial(_has_just_trained, setting, _name_of(file))
 
 
-def _has_just_trained(setting: str, model: PlacementModel, node: ast.AST) -> bool:
-    """`exp.train(setting)` before `exp.predict(setting)`, or `train_model(net, path)`, which saves, before `test_model(path)`."""
+def _name_of(file: ast.expr | None) -> str:
+    """`model.pth` of `os.path.join(folder, "model.pth")`; "" where it isn't written down."""
+    parts = walk(file) if file is not None else []
+    names = [n.value.rpartition("/")[2] for n in parts if isinstance(n, ast.Constant) and isinstance(n.value, str)]
+    return names[-1] if names and _FILE.fullmatch(names[-1]) else ""
+
+
+_FILE = regex(r"[\w-]{1,80}\.\w{1,8}(?:\.\w{1,4})?")
+
+
+def _has_just_trained(setting: str, name: str, model: PlacementModel, node: ast.AST) -> bool:
+    """`exp.train(setting)` before `exp.predict(setting)`, or `train_model(net, path)`, which saves, before `test_model(path)`.
+
+    Or a training before what reads a file of a name that the project saves under.
+    """
     if not isinstance(node, ast.Call):
         return False
     owner = ast.unparse(node.func.value) if isinstance(node.func, ast.Attribute) else ""
@@ -214,6 +227,8 @@ def _has_just_trained(setting: str, model: PlacementModel, node: ast.AST) -> boo
                     return True
                 if not is_told and any(_is_training_loop(s, model) for s in before):
                     return True
+                if name and any(map(_is_training, before)):
+                    return model.texts_match(rf"\bsave\([^\n]{{0,200}}\b{re.escape(name)}")
         child = parent
     return False
 
@@ -222,6 +237,14 @@ def _trains(node: ast.AST, owner: str) -> bool:
     match node:
         case ast.Call(func=ast.Attribute(value=of, attr=name)):
             return name in _TRAINING and ast.unparse(of) == owner
+    return False
+
+
+def _is_training(statement: ast.stmt) -> bool:
+    """`train_model(net)`, `losses = trainer.fit()`"""
+    match statement:
+        case ast.Expr(value=ast.Call(func=func)) | ast.Assign(value=ast.Call(func=func)):
+            return _IS_TRAINING.match(last_name(func)) is not None
     return False
 
 
