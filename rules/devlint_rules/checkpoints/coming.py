@@ -213,4 +213,4 @@ def _up_to(node: ast.AST, scope: ast.AST, model: PlacementModel) -> Iterator[ast
 def _is_condition(parent: ast.AST) -> bool:
     if isinstance(parent, ast.If):
         return "__name__" not in ast.unparse(parent.test)
-    return isinstance(parent, (ast.IfExp, ast.Try, ast.FunctionDef, ast.Lambda))
+    return isinstance(parent, (ast.IfExp, ast.BoolOp, ast.match_case, ast.Try, ast.FunctionDef, ast.Lambda))

@@ -123,7 +123,7 @@ _ELSEWHERE = regex(
     r"(?s)\b(?:dist|distributed)\.is_available|\bmap_location ?= ?(?:torch\.device\()?['\"]cpu['\"]|\bload\([^=]{0,120}?,\s{0,40}['\"]cpu['\"]\)"
 )
 # `if args.cuda:`, `x.cuda() if use_gpu else x`
-_FLAGGED = r"(?i)\b(?:if|and|or|not)\b[^\n]{0,80}(?:cuda|[cg]pu)"
+_FLAGGED = r"(?i)\b(?:if|and|or|not|case)\b[^\n]{0,80}(?:cuda|[cg]pu)"
 
 
 def _asks_before(model: PlacementModel, call: ast.AST) -> bool:
