@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from devlint.facts import is_number_name, last_name, own_nodes
 from devlint.lazy import regex
-from devlint_rules.checkpoints.origins import values_of
 from devlint_rules.checkpoints.uses import uses_of
+from devlint_rules.checkpoints.values import values_of
 from devlint_rules.checkpoints.writers import keys_asked, texts_in
 
 if TYPE_CHECKING:

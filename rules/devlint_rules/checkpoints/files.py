@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.facts import Kind, Value, own_nodes
+from devlint.facts import Kind, Value, last_name, own_nodes
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, PlacementModel
@@ -170,3 +170,29 @@ def _put_in(part: ast.expr, inner: Callable[[ast.expr], str]) -> str:
     if isinstance(part, ast.FormattedValue) and ANY in (known := inner(part.value)):
         return known
     return str(part.value) if isinstance(part, ast.Constant) else ANY
+
+
+# Calls whose second argument is a file that is there afterwards: `torch.save(x, path)`, `shutil.copy(latest, best)`.
+WRITING = frozenset({"save", "copy", "copy2", "copyfile", "move", "rename", "replace", "download_url_to_file"})
+
+
+def writes(call: ast.Call, file: ast.expr) -> bool:
+    """Whether a call writes a file, going by its path as code."""
+    match call:
+        case ast.Call(func=ast.Name(id="open"), args=[path, ast.Constant(value="wb"), *_]):
+            return _spelt(path) == _spelt(_opened(file))
+    to = path_of(call) if isinstance(call.func, ast.Attribute) and call.func.attr in WRITING else None
+    return to is not None and _spelt(_opened(to)) == _spelt(_opened(file))
+
+
+def _spelt(path: ast.expr) -> str:
+    """A path as code, `"./net.pt"` as `"net.pt"`."""
+    return ast.unparse(path).replace("'./", "'")
+
+
+def _opened(file: ast.expr) -> ast.expr:
+    """`path` of `open(path, "wb")`."""
+    match file:
+        case ast.Call(func=func, args=[path, *_]) if last_name(func) == "open":
+            return path
+    return file

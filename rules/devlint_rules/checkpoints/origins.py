@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from devlint.facts import calls_in, is_setting, last_name, own_nodes, units_at, walk
 from devlint.lazy import regex
-from devlint_rules.checkpoints.files import ANY, numbered, path_of
+from devlint_rules.checkpoints.caches import is_cache
+from devlint_rules.checkpoints.files import ANY, WRITING, numbered, path_of, writes
+from devlint_rules.checkpoints.values import entered_as, imported_values, makers_of, values_of
 from devlint_rules.checkpoints.writers import is_written_from_host, texts_in
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def is_own(call: ast.Call, first: int, facts: Facts) -> bool:
     file = call.args[first]
     if any(v.name == "io.BytesIO" for _, v in facts.model.value(file).alternatives()) or _is_temporary(file, facts):
         return True
-    if isinstance(file, ast.Name) and any(facts.model.qualified(v) == "io.BytesIO" for v in _makers(file, facts)):
+    if isinstance(file, ast.Name) and any(facts.model.qualified(v) == "io.BytesIO" for v in makers_of(file, facts)):
         return True
     if is_cache(call, file, facts) or _ships_with_the_code(file, facts) or _is_published(call, file, facts):
         return True
@@ -51,9 +52,6 @@ _RANK = regex(r"(?:get_)?(?:local_|global_)?rank|device|DEVICE")
 
 # -- what this program wrote -------------------------------------------------------------------------------------------
 
-# Calls whose second argument is a file that is there afterwards: `torch.save(x, path)`, `shutil.copy(latest, best)`.
-_WRITING = frozenset({"save", "copy", "copy2", "copyfile", "move", "rename", "replace", "download_url_to_file"})
-
 
 def _is_written_before(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     """Whether the same run wrote the file, or had it written: `early_stopping(loss, model, path)`, `path = prepare(data)`."""
@@ -63,7 +61,7 @@ def _is_written_before(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
         for n in own_nodes(scope)
         if isinstance(n, ast.Call) and n.lineno < call.lineno and not _is_in_other_branch(n, call, facts)
     ]
-    if any(_writes(n, file) or _writes_one_of(n, file, facts) for n in before) or _is_given_by_writer(file, facts):
+    if any(writes(n, file) or _writes_one_of(n, file, facts) for n in before) or _is_given_by_writer(file, facts):
         return True
     if _is_of_turn_before(file, facts) and any(_writes_one_of(n, file, facts) for n in calls_in(scope)):
         return True
@@ -168,7 +166,7 @@ def _is_written_by_callees(before: list[ast.Call], file: ast.expr, facts: Facts)
     }
     writing = [
         n
-        for n in _calls_of(_WRITING, facts)
+        for n in _calls_of(WRITING, facts)
         if ((to := path_of(n)) is not None and paths & _paths_of(to, facts)) or _writes_one_of(n, file, facts)
     ]
     # What is called by its name, or by that of its class, of which an object is made: `Trainer(callbacks=[Saving()])`.
@@ -188,14 +186,14 @@ def _is_written_by_callers(scope: ast.AST, file: ast.expr, facts: Facts) -> bool
         for model, call in facts.model.calls_in_sight(scope)
     ]
     return bool(calls) and all(
-        any(_writes(n, file) for n in before) or _is_written_by_callees(before, file, facts) for before in calls
+        any(writes(n, file) for n in before) or _is_written_by_callees(before, file, facts) for before in calls
     )
 
 
 def _paths_of(file: ast.expr, facts: Facts) -> set[str]:
     """A path as code; of an open file, that which it was opened with."""
     opened = (
-        [v.args[0] for v in _entered(file, facts) if isinstance(v, ast.Call) and v.args]
+        [v.args[0] for v in entered_as(file, facts) if isinstance(v, ast.Call) and v.args]
         if isinstance(file, ast.Name)
         else []
     )
@@ -216,19 +214,6 @@ def _is_given_again(file: ast.expr, facts: Facts) -> bool:
     if not isinstance(file, ast.Name):
         return False
     return sum(isinstance(s, ast.Assign) for s in facts.model.source.bindings.get(file.id, ())) > 1
-
-
-def _writes(call: ast.Call, file: ast.expr) -> bool:
-    match call:
-        case ast.Call(func=ast.Name(id="open"), args=[path, ast.Constant(value="wb"), *_]):
-            return _spelt(path) == _spelt(_opened(file))
-    to = path_of(call) if isinstance(call.func, ast.Attribute) and call.func.attr in _WRITING else None
-    return to is not None and _spelt(_opened(to)) == _spelt(_opened(file))
-
-
-def _spelt(path: ast.expr) -> str:
-    """A path as code, `"./net.pt"` as `"net.pt"`."""
-    return ast.unparse(path).replace("'./", "'")
 
 
 def _is_of_turn_before(file: ast.expr, facts: Facts) -> bool:
@@ -259,14 +244,6 @@ def _writes_one_of(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
 _LETTERS = regex(r"[^\W\d_]{2}")
 
 
-def _opened(file: ast.expr) -> ast.expr:
-    """`path` of `open(path, "wb")`."""
-    match file:
-        case ast.Call(func=func, args=[path, *_]) if last_name(func) == "open":
-            return path
-    return file
-
-
 def _loaded_into(call: ast.Call, facts: Facts) -> ast.expr | None:
     """`model` of `model.load_state_dict(torch.load(path))`, and of `model = torch.load(path)`."""
     match next(facts.model.ancestors(call), None):
@@ -290,118 +267,21 @@ def _is_temporary(file: ast.expr, facts: Facts) -> bool:
     """A file that is gone with the program holds what the program put there."""
     if not isinstance(file, ast.Name) or "tempfile" not in facts.text.text:
         return False
-    made = [*_entered(file, facts), *facts.model.assigned_values(file)]
+    made = [*entered_as(file, facts), *facts.model.assigned_values(file)]
     return any(isinstance(v, ast.Call) and last_name(v.func) in _TEMPORARY for v in made)
 
 
 _TEMPORARY = frozenset({"TemporaryFile", "NamedTemporaryFile", "SpooledTemporaryFile"})
 
 
-def is_cache(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
-    """A cache is read by the machine that filled it; what was downloaded was filled in elsewhere, whatever it is called."""
-    if any(isinstance(v, ast.Call) and _DOWNLOADING.search(last_name(v.func)) for v in values_of(file, facts)):
-        return False
-    scope = facts.model.enclosing_scope(call)
-    around = [p.name for p in facts.model.ancestors(call) if isinstance(p, (*_FUNCTIONS, ast.ClassDef))]
-    around += [last_name(n.func) for v in values_of(file, facts) for n in calls_in(v)]
-    return "cache" in f"{around} {ast.unparse(file)}".lower() or _is_made_where_missing(call, file, scope)
-
-
-_DOWNLOADING = regex(r"(?i)download|url|fetch|cached_path|cached_file")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-
-
-def _is_made_where_missing(call: ast.Call, file: ast.expr, scope: ast.AST) -> bool:
-    """What is read where the file exists is otherwise made and saved there.
-
-    A checkpoint is read and saved in one function too, but what is saved is then what came of it: so it has to be
-    returned as it is read, or saved in the other branch or under the name that it is read into, or made by what is told the file.
-    """
-    path = ast.unparse(file)
-    saves = [
-        n for n in own_nodes(scope) if isinstance(n, ast.Call) and last_name(n.func) == "save" and _writes(n, file)
-    ]
-    if any(isinstance(n, ast.Try) and _is_made_in_handler(n, call, saves) for n in own_nodes(scope)):
-        return True
-    asked = (
-        n
-        for n in own_nodes(scope)
-        if isinstance(n, ast.If) and _EXISTS.search(ast.unparse(n.test)) is not None and path in ast.unparse(n.test)
-    )
-    return any(
-        _holds(there, call)
-        and (
-            (bool(saves) and isinstance(there[-1], ast.Return))
-            or any(_holds(missing, save) for save in saves)
-            or _is_read_into_what_is_made(
-                there, missing, call, path, _of_what_is_made(saves, [*there, *missing], scope)
-            )
-        )
-        for there, missing in map(_there_and_missing, asked)
-    )
-
-
-def _of_what_is_made(saves: list[ast.Call], branches: list[ast.stmt], scope: ast.AST) -> list[ast.Call]:
-    """The saves of what no other statement of a scope gives a new value: `state = {...}` of each epoch is what came of it."""
-    inside = {node for statement in branches for node in walk(statement)}
-    bound = {
-        ast.unparse(target)
-        for n in own_nodes(scope)
-        if isinstance(n, ast.Assign) and n not in inside
-        for target in n.targets
-    }
-    return [save for save in saves if save in inside or not (save.args and ast.unparse(save.args[0]) in bound)]
-
-
-def _there_and_missing(test: ast.If) -> tuple[list[ast.stmt], list[ast.stmt]]:
-    """What is done where a file is there, and where it isn't: `if exists(path):`, `if not exists(path):`."""
-    is_denied = isinstance(test.test, ast.UnaryOp) and isinstance(test.test.op, ast.Not)
-    return (test.orelse, test.body) if is_denied else (test.body, test.orelse)
-
-
-def _is_made_in_handler(attempt: ast.Try, call: ast.Call, saves: list[ast.Call]) -> bool:
-    """`try: load(path)`, `except FileNotFoundError:` and there it is made, and saved."""
-    handlers = [h for h in attempt.handlers if h.type is not None and _MISSING.search(ast.unparse(h.type))]
-    return _holds(attempt.body, call) and any(_holds(h.body, save) for h in handlers for save in saves)
-
-
-_MISSING = regex(r"\b(?:FileNotFoundError|OSError|IOError)\b")
-
-
-def _is_read_into_what_is_made(
-    there: list[ast.stmt], missing: list[ast.stmt], call: ast.Call, path: str, saves: list[ast.Call]
-) -> bool:
-    """`ids = torch.load(file)`, and otherwise `ids = collect(..., file)`, or `torch.save(ids, file)`."""
-    for statement in there:
-        match statement:
-            case ast.Assign(targets=[target], value=value) if value is call:
-                into = ast.unparse(target)
-                is_saved = any(save.args and ast.unparse(save.args[0]) == into for save in saves)
-                return is_saved or any(_makes(s, into, path) for s in missing)
-    return False
-
-
-_EXISTS = regex(r"\b(?:exists|isfile|is_file)\b")
-
-
-def _makes(statement: ast.stmt, target: str, path: str) -> bool:
-    """`ids = collect(..., path)`: what makes it is told the file, to fill it."""
-    match statement:
-        case ast.Assign(targets=[into], value=ast.Call(args=args, keywords=keywords)):
-            given = [*args, *(k.value for k in keywords)]
-            return ast.unparse(into) == target and any(ast.unparse(a) == path for a in given)
-    return False
-
-
-def _holds(body: list[ast.stmt], node: ast.AST) -> bool:
-    return any(node is inner for statement in body for inner in walk(statement))
 
 
 def _is_on_the_host(file: ast.expr, facts: Facts) -> bool:
     """Whether a script that says nothing of devices reads what it saves, or what trains and saves in such scripts reads anything."""
     if "torch.save(" not in facts.text.text:
         return False
-    if any(_writes(call, file) for call in _calls_of(_WRITING, facts)) and facts.model.is_host_program:
+    if any(writes(call, file) for call in _calls_of(WRITING, facts)) and facts.model.is_host_program:
         return True
     trains = ".backward(" in facts.text.text
     return trains and "." not in facts.model.source.name and facts.model.is_of_host_programs
@@ -419,7 +299,7 @@ def _calls_of(names: Collection[str], facts: Facts) -> Iterator[ast.Call]:
 
 def _is_published(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     """Whether what is loaded is published: what a download's file of code names, else what the path is made of."""
-    values = [file, *values_of(file, facts), *_imported_values(file, facts)]
+    values = [file, *values_of(file, facts), *imported_values(file, facts)]
     found = texts_in(values)
     if _is_release(call, file, facts):
         return True
@@ -441,7 +321,7 @@ def _is_release(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
         file = file.value
     named = _is_kept_under_a_name(file) or (
         isinstance(file, ast.Name)
-        and bool(facts.model.source.top_level_values(file.id) or _imported_values(file, facts))
+        and bool(facts.model.source.top_level_values(file.id) or imported_values(file, facts))
     )
     scope = facts.model.enclosing_scope(call)
     if not isinstance(scope, ast.Module) and isinstance(file, ast.Name) and _OF_BACKBONES.search(scope.name):
@@ -486,64 +366,3 @@ def _ships_with_the_code(file: ast.expr, facts: Facts) -> bool:
     """A file whose path starts from `__file__` is the author's own, and loads wherever the code was tested."""
     nodes = (n for value in (file, *values_of(file, facts)) for n in walk(value))
     return any(isinstance(n, ast.Name) and n.id == "__file__" for n in nodes)
-
-
-# Several questions about a file ask for them.
-@lru_cache(maxsize=4)
-def values_of(file: ast.expr, facts: Facts) -> tuple[ast.expr, ...]:
-    """What the names in an expression are assigned, and what the names in there are at the top level."""
-    return tuple(_values(file, facts))
-
-
-def _values(file: ast.expr, facts: Facts) -> Iterator[ast.expr]:
-    if isinstance(file, ast.Attribute):
-        # `self.path = folder + name`, some lines before.
-        stores = (n for n in own_nodes(facts.model.enclosing_scope(file)) if isinstance(n, ast.Assign))
-        yield from (n.value for n in stores if any(ast.unparse(t) == ast.unparse(file) for t in n.targets))
-    for name in (n for n in walk(file) if isinstance(n, ast.Name)):
-        given = (*facts.model.assigned_values(name), *_entered(name, facts), *_looped_over(name, facts))
-        for value in (*given, *facts.model.source.top_level_values(name.id)):
-            yield value
-            for inner in walk(value):
-                if isinstance(inner, ast.Name) and inner.id != name.id:
-                    yield from facts.model.source.top_level_values(inner.id)
-
-
-def _makers(name: ast.Name, facts: Facts) -> list[ast.expr]:
-    """What is called for what a `with` enters under a name."""
-    return [v.func for v in _entered(name, facts) if isinstance(v, ast.Call)]
-
-
-def _entered(name: ast.Name, facts: Facts) -> list[ast.expr]:
-    """What a `with` enters under a name: `with open(path) as name:`."""
-    return _entered_in(facts.model.enclosing_scope(name)).get(name.id, [])
-
-
-# A scope is asked for each of its loads.
-@lru_cache(maxsize=2)
-def _entered_in(scope: ast.AST) -> dict[str, list[ast.expr]]:
-    found: dict[str, list[ast.expr]] = {}
-    for item in (i for n in own_nodes(scope) if isinstance(n, ast.With) for i in n.items):
-        if isinstance(item.optional_vars, ast.Name):
-            found.setdefault(item.optional_vars.id, []).append(item.context_expr)
-    return found
-
-
-def _looped_over(name: ast.Name, facts: Facts) -> list[ast.expr]:
-    """What a loop takes a name from: `for name in glob.glob("*.mel"):`."""
-    return _looped_over_in(facts.model.enclosing_scope(name)).get(name.id, [])
-
-
-@lru_cache(maxsize=2)
-def _looped_over_in(scope: ast.AST) -> dict[str, list[ast.expr]]:
-    found: dict[str, list[ast.expr]] = {}
-    for loop in own_nodes(scope):
-        if isinstance(loop, (ast.For, ast.AsyncFor)) and isinstance(loop.target, ast.Name):
-            found.setdefault(loop.target.id, []).append(loop.iter)
-    return found
-
-
-def _imported_values(file: ast.expr, facts: Facts) -> list[ast.expr]:
-    """What the names in an expression are where they are imported from."""
-    names = (n.id for n in walk(file) if isinstance(n, ast.Name))
-    return [value for name in names for value in facts.model.imported_values(name)]

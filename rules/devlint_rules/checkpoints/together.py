@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from devlint.facts import last_name, own_nodes, walk
 from devlint.lazy import regex
 from devlint_rules.beside import other_branches
+from devlint_rules.checkpoints.caches import is_cache
 from devlint_rules.checkpoints.contents import is_of_checkpoint, is_of_data
 from devlint_rules.checkpoints.landings import is_only_read, lands_anywhere
-from devlint_rules.checkpoints.origins import is_cache, is_own
+from devlint_rules.checkpoints.origins import is_own
 from devlint_rules.checkpoints.provided import is_given_up, is_provided_for, is_tried_again
 from devlint_rules.checkpoints.published import is_of_base
 from devlint_rules.checkpoints.readers import has_device
