@@ -18,7 +18,9 @@ _SOURCES = (("src",), ("python",), ("lib",))
 # What a program does at its top level, or asks for.
 _DOING = regex(r"^(?:for|while|with|if __name__|\w{1,80}\()|\bargparse\b|\bsys\.argv\b|\bplt\.show\b", re.MULTILINE)
 # What a module does that tries what it defines: it makes something up, and gives nobody options.
-_MAKING_UP = regex(r"\btorch\.(?:rand|randn|randint|zeros|ones|tensor)\(|\btorch\.(?:Float|Long)?Tensor\(")
+_MAKING_UP = regex(
+    r"\b(?:torch|np|numpy|random)\.(?:rand|randn|randint|random|zeros|ones|tensor|arange)\(|\btorch\.(?:Float|Long)?Tensor\("
+)
 _FEW_LINES = 30
 _MEANT = regex(r"\bmain\(|\bparse_args\b|\bargparse\b|\bargv\b|\.backward\(|\b(?:open|load|save|imread|savefig)\(")
 # What loads a module, or takes what is in one, under a name that is put together: `import_module(f"models.{name}")`.

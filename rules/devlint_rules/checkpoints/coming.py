@@ -125,8 +125,10 @@ def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: 
             pass
         case ast.Call(keywords=keywords) if any(k.arg == "device" and _is_on_cuda(k.value, model) for k in keywords):
             # `net = built(settings, device="cuda")`, but not the options of something, nor what is a dictionary of them.
-            called = model.callee(node)
-            if called is None or called.makes is not None:
+            if not _makes_there(node, model):
+                return False
+        case ast.Call(args=given) if any(CUDA.fullmatch(ast.unparse(g)) for g in given if isinstance(g, ast.Constant)):
+            if not _moves_to_what_it_is_told(node, model):
                 return False
         case ast.Call(func=ast.Attribute(value=ast.Attribute(attr="cuda"), attr=name), args=given) if name in raising():
             # What each process of several has is another matter.
@@ -140,6 +142,29 @@ def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: 
         case _:
             return False
     return _is_met_anyway(node, model, scope, shared)
+
+
+def _makes_there(call: ast.Call, model: PlacementModel) -> bool:
+    """Whether what is told a device in a call makes something there: a function of the project, a factory of torch's."""
+    called = model.callee(call)
+    if called is None:
+        return (model.qualified(call.func) or "").startswith("torch.") and last_name(call.func) != "device"
+    return called.makes is None or _moves_to_what_it_is_told(call, model)
+
+
+def _moves_to_what_it_is_told(call: ast.Call, model: PlacementModel) -> bool:
+    """`Net(8, "cuda")`, of a class or a function that moves something to what it is given there."""
+    called = model.callee(call)
+    if called is None:
+        return False
+    told = {name for name, value in called.given(call).items() if CUDA.fullmatch(ast.unparse(value))}
+    return any(
+        isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Attribute)
+        and n.func.attr == "to"
+        and any(isinstance(a, ast.Name) and a.id in told for a in n.args)
+        for n in called.function.nodes
+    )
 
 
 def _is_met_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: set[ast.AST]) -> bool:

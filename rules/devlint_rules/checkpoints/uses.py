@@ -72,7 +72,30 @@ def holds_arrays(use: ast.expr, facts: Facts) -> bool:
     part, parent = _out_of_parts(use, facts)
     if isinstance(parent, ast.Attribute) and parent.attr in ("items", "values"):
         return any(_is_made_tensor(item, facts) or _is_image(item, facts) for item in _items_of(parent, facts))
-    return (isinstance(parent, ast.Attribute) and parent.attr == "numpy") or _is_made_tensor(part, facts)
+    return _is_asked_for_array(part, facts) or _is_made_tensor(part, facts)
+
+
+# What gives a tensor where it was.
+_VIEWS = frozenset({"view", "reshape", "squeeze", "unsqueeze", "flatten", "transpose", "permute", "detach", "float"})
+
+
+def _is_asked_for_array(part: ast.AST, facts: Facts) -> bool:
+    """`.numpy()` of something, or of views of it, with no copy to the host between."""
+    child = part
+    for parent in facts.model.ancestors(part):
+        match parent:
+            case ast.Attribute(attr="numpy"):
+                return True
+            case ast.Subscript(value=whole) if whole is child:
+                pass
+            case ast.Attribute(attr=name) if name in _VIEWS:
+                pass
+            case ast.Call(func=func) if func is child:
+                pass
+            case _:
+                return False
+        child = parent
+    return False
 
 
 def is_object_of_arrays(call: ast.expr, facts: Facts) -> bool:
@@ -101,13 +124,16 @@ def _makes_arrays(text: str) -> bool:
 
 
 def _is_made_tensor(part: ast.AST, facts: Facts) -> bool:
-    """Whether something is what `torch.as_tensor` is given, and no device with it: that changes nothing about a tensor."""
+    """Whether something is what `torch.as_tensor` is given, and no device with it: that changes nothing about a tensor.
+
+    Nor does `torch.Tensor`, which takes none from an accelerator.
+    """
     parent = next(facts.model.ancestors(part), None)
     return (
         isinstance(parent, ast.Call)
         and parent.args[:1] == [part]
         and not any(k.arg in ("device", None) for k in parent.keywords)
-        and facts.model.value(parent.func).name in ("torch.as_tensor", "torch.from_numpy")
+        and facts.model.value(parent.func).name in ("torch.as_tensor", "torch.from_numpy", "torch.Tensor")
     )
 
 

@@ -26,7 +26,7 @@ _MAX_DEPTH = 6
 # What they give holds nothing of a device; the state of a generator is on the host, wherever it draws (`Generator.get_state`).
 _PLAIN = frozenset(
     {"cpu", "numpy", "tolist", "item", "int", "float", "str", "len", "bool", "round", "vars", "from_numpy", "range", "keys",
-     "format", "join", "get_rng_state", "get_rng_state_all", "get_state"}
+     "format", "join", "get_rng_state", "get_rng_state_all", "get_state", "value_counts", "nlargest", "to_dict", "to_numpy"}
 )  # fmt: skip
 # A function that is called so copies a whole state: `utils.move_to_cpu(trainer.state_dict())`.
 _TO_HOST = regex(r"(?:\w{1,40}_)?to_cpu")
@@ -102,8 +102,29 @@ def is_on_host(
         case ast.Attribute(value=ast.Name(id="self")) if (added := _collected(value, write)) is not None:
             return all(map(is_so, added))
         case ast.Name():
-            return value.id in _SETTINGS or _is_moved_to_host(value, write) or _is_made_on_host(value, write, is_so)
+            return (
+                value.id in _SETTINGS
+                or _is_moved_to_host(value, write)
+                or _is_made_on_host(value, write, is_so)
+                or _is_given_from_host(value, write, depth, read=read)
+            )
     return _is_known_on_host(write.model.value(value))
+
+
+def _is_given_from_host(name: ast.Name, write: Write, depth: int, *, read: bool) -> bool:
+    """Whether a name is a parameter of the function that writes, which everybody gives what is on the host: `save(net.to("cpu"))`."""
+    scope = write.model.enclosing_scope(name)
+    if not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)) or write.model.assigned_values(name):
+        return False
+    if name.id not in {a.arg for a in write.model.source.function_at(scope).parameters}:
+        return False
+    calls = write.model.calls_in_sight(scope)
+    called = [(file, call, file.callee(call)) for file, call in calls]
+    given = [(file, call, c.given(call).get(name.id) if c is not None else None) for file, call, c in called]
+    return bool(given) and all(
+        value is not None and is_on_host(value, Write(call, value, value, file), depth + 1, read=read)
+        for file, call, value in given
+    )
 
 
 def _returned(call: ast.Call, write: Write) -> list[tuple[ast.expr, Write]]:
