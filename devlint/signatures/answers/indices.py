@@ -6,6 +6,7 @@ import ast
 
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.values.values import BATCH, RANKED, ZERO_DIM, Value
+from devlint.source.modules import last_name
 
 
 def is_index(value: Value) -> bool:
@@ -14,10 +15,18 @@ def is_index(value: Value) -> bool:
 
 
 def is_number_taken(index: ast.expr, around: ast.expr | ast.AugAssign) -> bool:
-    """`source[j]` in `found[i, source[j], begin:end]`: one number of many, for all that is known."""
+    """`source[j]` in `found[i, source[j], begin:end]`: one number of many, for all that is known.
+
+    So is the first place where something holds: `torch.where(mask)[0][0]`.
+    """
     match index, around:
         case ast.Subscript(slice=ast.Name()), ast.Subscript(slice=ast.Tuple()):
             return True
+        case (
+            ast.Subscript(value=ast.Subscript(value=ast.Call(func=func), slice=ast.Constant()), slice=ast.Constant()),
+            _,
+        ):
+            return last_name(func) in ("where", "nonzero")
     return False
 
 

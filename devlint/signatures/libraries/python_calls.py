@@ -437,12 +437,7 @@ def _copied(call: Call) -> Value:
 
 
 def _len(call: Call) -> Value:
-    given = call.given[0][1] if call.given else NOTHING
-    contents = containers.contents_of(call.frame, given)
-    if contents is not None and contents.kind in (TUPLE, containers.ITEMS) and not call.frame.breaks:
-        return constant(len(contents.parts))
-    path = given.path
-    return Value(NUMBER, path=(*path, "#len") if path else None)
+    return containers.length_of(call.frame, call.given[0][1] if call.given else NOTHING)
 
 
 SPECIAL: dict[str, Meaning] = {

@@ -157,7 +157,7 @@ class Instance:
         if step.startswith("["):
             index = _index_of(step)
             return NOTHING if index is None else containers.item(self.frame, owner, index, ast.Constant(index.data))
-        return Value(NUMBER)
+        return containers.length_of(self.frame, owner)
 
     # -- values ----------------------------------------------------------------------------------------------------
 

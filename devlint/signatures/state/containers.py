@@ -20,6 +20,7 @@ from devlint.signatures.values.values import (
     MODULES,
     NEVER,
     NOTHING,
+    NUMBER,
     OBJECT,
     OR_ARRAY,
     RANKED,
@@ -31,6 +32,7 @@ from devlint.signatures.values.values import (
     ZERO_DIM,
     Made,
     Value,
+    constant,
     either,
     mapped,
     rank_of,
@@ -55,6 +57,14 @@ def contents_of(frame: Frame, value: Value) -> Value | None:
                 return None
         return found
     return None
+
+
+def length_of(frame: Frame, value: Value) -> Value:
+    """How many parts a container has; of an input, a number that whoever calls knows."""
+    contents = contents_of(frame, value)
+    if contents is not None and contents.kind in (TUPLE, ITEMS) and not frame.breaks:
+        return constant(len(contents.parts))
+    return Value(NUMBER, path=(*value.path, "#len") if value.path else None)
 
 
 def made(frame: Frame, kind: str, contents: Value, node: ast.AST) -> Value:

@@ -33,7 +33,7 @@ class GraphKeptAlive(Rule):
     Flags `total += loss`, `total = total + loss`, `losses.append(loss)`, `losses.extend([loss])`, `by_step[i] = loss` and
     `meter.update(loss)` (where the project's own `update` adds up what it is given) in a hot loop, when `loss` carries a
     graph: `backward` runs on it in the loop, a LightningModule's `training_step` returns it, or a module computes it while
-    gradients are on. Left alone: detached tensors and numbers, sums under `no_grad`, and
+    gradients are on. Left alone: detached tensors and numbers, sums under `no_grad`, sums that start anew every few steps, and
     sums that `backward` runs on afterwards, or may run on because they are returned or handed on.
 
     ## Why is this bad
@@ -270,14 +270,22 @@ def _given_for(parameters: set[str], method: FunctionModel, call: ast.Call) -> l
     return [value for name, value in pairs if name in parameters and not isinstance(value, ast.Starred)]
 
 
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+
+
 def _starts_anew(target: ast.expr, region: Region, facts: Facts) -> bool:
-    """The target is made on each pass: what it holds ends with the step."""
+    """The target is made on each pass, or every few: what it holds ends with the step, or soon after."""
     path = access_path(target)
     if path is None:
         return False
+    # `if total is None: total = loss`, and otherwise `total += loss`.
+    tests = {p for p in facts.model.ancestors(facts.statement) if isinstance(p, ast.If)}
     return any(
         path in (b.path, b.path.split(".")[0].split("[")[0] if isinstance(b.statement, ast.For) else b.path)
-        and facts.model.hot_loop(b.value) is not None
+        and (
+            facts.model.hot_loop(b.value) is not None
+            or (isinstance(region.node, _LOOPS) and tests.isdisjoint(facts.model.ancestors(b.value)))
+        )
         for b in region.bindings
         if not _adds_to_itself(b.statement, path)
     )
