@@ -203,7 +203,7 @@ def test_it_says_what_would_be_told_by_code_or_in_preview(tmp_path: Path) -> Non
         "from torch import nn\n\n\nclass Net(nn.Module):\n    def forward(self, x, lengths):\n        return x[: int(lengths.max())]\n"
     )
     message = "`loss.item()` makes the host wait for the accelerator at each step"
-    why = "few act on it"
+    why = "there is no fix for a wait at each step"
     with_code = "--extend-select DEV501"
     assert untold(tmp_path, "train.py:11") == [f"DEV501 would be told here with `{with_code}` ({why}): {message}"]
     shown = json.loads(where(tmp_path, "train.py:11", "--output-format", "json").stdout)["untold"]

@@ -35,6 +35,12 @@ _LIBRARIES = COPIED | {
     "lightning", "keras", "nltk", "spacy", "gradio", "omegaconf", "onnx", "apex", "deepspeed", "optuna",
 }  # fmt: skip
 
+# What programs call modules of their own, and no library is called.
+_OWN_NAMES = frozenset(
+    {"model", "models", "dataset", "dataloader", "data_loader", "utils", "util", "network", "networks", "layers", "losses", "trainer",
+     "helpers", "model_utils", "data_utils"}
+)  # fmt: skip
+
 # A folder with so many files that are called like those beside a file is what they were copied from.
 _SEVERAL = 2
 
@@ -112,7 +118,8 @@ class Imports:
     def is_broken(self, path: Path) -> bool:
         """Whether a file surely fails as it begins: it imports what its project, or its folder, hasn't got, or what lies beside a copy of it alone.
 
-        Of the project is what its own folders around the file are called, and whatever is imported from beside. What a build makes,
+        Of the project is what its own folders around the file are called, whatever is imported from beside, and what no library is
+        called (`models`). What a build makes,
         and what is looked for on paths of a program's own, may be there.
         """
         if path not in self._broken:
@@ -160,6 +167,9 @@ class Imports:
             if names[0] in sys.stdlib_module_names:
                 return False
             bases = [b for b in self._around(path) if self._is_own(b / names[0], path)]
+            if not bases and names[0] in _OWN_NAMES:
+                project = self._names.project_of(path)
+                return project is not None and names[0] not in self.own_names(project)
             # From a package's own folder nothing is imported by a plain name, unless a module of it is run.
             if all(self._roots.files.is_file(b / "__init__.py") for b in bases):
                 return False

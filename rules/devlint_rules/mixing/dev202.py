@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -97,11 +98,23 @@ class CrossDeviceCall(Rule):
             f"`{text_of(given, facts)}` is {place_text(given.value.place, given.node, facts)}, but `{subject}`, which computes from it, "
             f"is {place_text(module.value.place, module.node, facts)}{at_call(mixing, facts)}",
             "likely" if is_likely(mixing) else "certain",
-            minor=mixing.weak,
+            minor=mixing.weak or _may_move_what_it_is_given(module.node, facts),
             notes=trails(mixing, facts),
             hint=made_by_caller(mixing, facts) if given is mixing.host else f"move `{subject}` once, after it is made",
             change=_moved_to_module(mixing, facts) if given is mixing.host else None,
         )
+
+
+# A module of the project that moves what it is given: `def forward(self, x): x = x.to(self.device)`.
+_MOVES_INPUTS = r"def forward\((?:[^()]|\([^()]*\)){0,400}\)[^:\n]{0,80}:\n(?:[^\n]*\n){0,20}?[ \t]*\w+(?:, ?\w+)* = \w+\.(?:to\((?!torch\.|dtype)|cuda\()"
+
+
+def _may_move_what_it_is_given(module: ast.expr, facts: Facts) -> bool:
+    """Whether nobody knows of which class a module is, in a project that has modules which move their inputs."""
+    known = [v for _, v in facts.model.value(module).alternatives() if v.is_module]
+    if not known or any(v.cls is not None or v.name not in ("", "torch.nn.Module") for v in known):
+        return False
+    return facts.model.texts_match(_MOVES_INPUTS)
 
 
 def _moved_to_module(mixing: Mixing, facts: Facts) -> Change | None:
