@@ -64,8 +64,10 @@ def device_from(frame: Frame, value: Value, node: ast.expr | None = None) -> Val
             return Value(DEVICE, value.place, step=value.step, likely=True)
         case "number" if DEVICE_NUMBER in value.tags:
             return Value(DEVICE, value.place, step=value.step, likely=True)
-        case "unknown" | "number":
+        case "unknown":
             return _by_name(value, node)
+        case "number":
+            return _by_name(value, node) or _by_number(value)
         case "count":
             return Value(DEVICE, CUDA, likely=True)
     return None
@@ -91,6 +93,12 @@ def _by_name(value: Value, node: ast.expr | None) -> Value | None:
     elif node is not None and is_device_name(node):
         return Value(DEVICE, UNKNOWN_PLACE, likely=True)
     return None
+
+
+def _by_number(value: Value) -> Value:
+    """The device whose number is given: `.to(devices[0])`, of a list of numbers."""
+    place = Place("told", value.path) if value.path is not None else UNKNOWN_PLACE
+    return Value(DEVICE, place, path=value.path, likely=True)
 
 
 def named_device(call: Call, position: int = -1, name: str = "device") -> Value | None:
