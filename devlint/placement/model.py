@@ -325,7 +325,8 @@ class PlacementModel(FileText):
         """Whether nothing in the project leads to what a loop runs: to its function, or to where a flag is on that is off."""
         if self.hot_loop(node) is None or self._function_around(node) is None:
             return False
-        return self.is_unused(node) or self.is_off(node)
+        # It is asked of much that isn't told in the end: calls aren't followed for it.
+        return self.is_unused(node) or self.is_off(node, MAX_DEPTH)
 
     def is_never_chosen(self, node: ast.AST) -> bool:
         """Whether nobody gives the option that a node runs for, or no call chooses it, in a project of programs that nobody installs.
