@@ -333,7 +333,7 @@ def is_aside(path: str) -> bool:
 
 # Folders, and files, of what nobody goes on with.
 _RETIRED = regex(
-    r"(?:^|/)_?(?:legacy|deprecated|obsolete|archived?|retired|trash|old)(?:_(?:code|scripts?|files?|stuff|versions?))?(?:/|\.py$)"
+    r"(?:^|/)_?(?:(?:legacy|deprecated|obsolete)(?:_\w+)?|(?:archived?|retired|trash|old)(?:_(?:code|scripts?|files?|stuff|versions?))?)(?:/|\.py$)"
     r"|_(?:legacy|deprecated|obsolete|archived?|old|bkp|bak|backup)\.(?:py|ipynb)$"
 )
 

@@ -59,7 +59,9 @@ def _types_named(frame: Frame, types: ast.expr) -> tuple[Value, ...]:
     spelt = types.elts if isinstance(types, (ast.Tuple, ast.List, ast.Set)) else [types]
     named = tuple(evaluate(frame, node) for node in spelt if isinstance(node, (ast.Name, ast.Attribute)))
     known = torch_knowledge().wrappers.keys() | {"torch.Tensor", "numpy.ndarray"} | _PYTHONS_OWN
-    is_all = len(named) == len(spelt) and all(t.kind is REFERENCE and canonical(t.data) in known for t in named)
+    is_all = len(named) == len(spelt) and all(
+        t.kind is REFERENCE and (canonical(t.data) in known or _is_of_host(t.data)) for t in named
+    )
     return named if is_all else ()
 
 
@@ -120,6 +122,15 @@ _OF_HOST = frozenset(
 )
 
 
+# Libraries none of whose objects is a tensor.
+_WITHOUT_TENSORS = frozenset({"xarray", "pandas", "PIL", "scipy", "networkx", "polars", "pyarrow"})
+
+
+def _is_of_host(name: str) -> bool:
+    """Whether a type is one of what the host alone has."""
+    return name in _OF_HOST or name.partition(".")[0] in _WITHOUT_TENSORS
+
+
 def _is_a(frame: Frame, value: Value, named: Value) -> Condition | None:
     """Whether a value is of one type; None where that isn't known."""
     if named.kind is REFERENCE and named.data.startswith("torch.cuda.") and value.kind in (TENSOR, UNKNOWN):
@@ -128,7 +139,7 @@ def _is_a(frame: Frame, value: Value, named: Value) -> Condition | None:
         return told if told == FALSE or named.data.endswith(".FloatTensor") else None
     if value.kind is UNKNOWN:
         # What is on an accelerator is neither an array nor a number, whatever it is.
-        is_of_host = named.kind is REFERENCE and named.data in _OF_HOST
+        is_of_host = named.kind is REFERENCE and _is_of_host(named.data)
         return FALSE if is_of_host and value.place.off_host else None
     if value.kind is WRAPPER and (
         named.kind is CLASS or (named.kind is REFERENCE and named.data.startswith("torch.nn."))
@@ -161,7 +172,8 @@ def _is_a(frame: Frame, value: Value, named: Value) -> Condition | None:
             # As below: what is on an accelerator is a tensor, or as good as one.
             return TRUE
         return None if value.kind in (OBJECT, NUMBER, OUTCOME, "batch", "loader") else FALSE
-    if python is not None and value.kind in (TENSOR, ARRAY, MODULE, WRAPPER, LIST, TUPLE, DICT, DEVICE, FUNCTION):
+    is_other = python is not None or _is_of_host(name)
+    if is_other and value.kind in (TENSOR, ARRAY, MODULE, WRAPPER, LIST, TUPLE, DICT, DEVICE, FUNCTION):
         return FALSE
     return None
 

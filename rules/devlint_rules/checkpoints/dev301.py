@@ -211,6 +211,7 @@ class LoadWithoutMapLocation(Rule):
             or is_out_of_reach
             or has_device(found, facts)
             or facts.model.is_unused(found)
+            or is_tried_again(found, facts)
             or is_of_no_program(found, facts)
             or is_of_no_call(found, facts)
             or facts.model.choices.is_never_made(found)

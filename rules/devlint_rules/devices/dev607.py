@@ -88,6 +88,9 @@ class ModuleHasNoDevice(Rule):
             return
         if _is_given(facts.model.source.tree) or _is_of_engine(found.value, facts):
             return
+        if not any(v.trail for v in options) and facts.model.texts_match(_ENGINES):
+            # Said to be a module by an annotation alone, it may be the engine around one.
+            return
         of_self = isinstance(found.value, ast.Name) and found.value.id == "self"
         if of_self and facts.model.texts_match(_GIVEN, elsewhere=True):
             return
@@ -102,6 +105,9 @@ class ModuleHasNoDevice(Rule):
 
 # `policy.device = device`, or `self.policy.device = device`, in another file.
 _GIVEN = r"(?<![\w.])(?:\w{1,60}\.){0,4}(?!(?:self|cls|args|opts?|cfg|config|params|hparams)\b)\w{1,60}\.device[ \t]{0,9}=(?!=)"
+
+
+_ENGINES = r"(?i)deepspeed"
 
 
 def _is_of_engine(owner: ast.expr, facts: Facts) -> bool:

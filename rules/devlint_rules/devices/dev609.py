@@ -83,7 +83,7 @@ class MissingCall(Rule):
     def judge(self, node: cst.Attribute | cst.Name, facts: Facts) -> Iterator[Report]:
         found = facts.node(node)
         likely = _never_called(node, facts)
-        if found is None or likely is None or _is_probed(found, facts):
+        if found is None or likely is None or _is_probed(found, facts) or _is_given(found, facts):
             return
         told = _told(found, facts)
         if told is None:
@@ -94,6 +94,13 @@ class MissingCall(Rule):
             "likely" if likely else "certain",
             change=None if _mends_nothing(found, facts) else Change("call it", "safe", ((node, cst.Call(node)),)),
         )
+
+
+def _is_given(found: ast.expr, facts: Facts) -> bool:
+    """Whether the project gives its own objects an attribute of that name: `self.cuda = use_cuda`."""
+    if not isinstance(found, ast.Attribute) or found.attr not in MOVES:
+        return False
+    return facts.model.texts_match(rf"\.{found.attr}[ \t]{{0,9}}=(?!=)")
 
 
 def _mends_nothing(found: ast.expr, facts: Facts) -> bool:
