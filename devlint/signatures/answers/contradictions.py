@@ -122,12 +122,15 @@ def contradictions(reader: Reader, source: SourceModule) -> list[Contradiction]:
                     known = found.get(key)
                     if known is None or _strength(told) > _strength(known):
                         found[key] = told
-    failing = {_place_of(one, source) for one in found.values()}
-    first = (one for one in found.values() if not _comes_of(one, failing - {_place_of(one, source)}))
+    failing = {_place_of(one, source): one for one in found.values()}
+    first = (one for one in found.values() if not any(_comes_of(one, other) for other in _met(one, failing)))
     return sorted(first, key=_strength, reverse=True)
 
 
-def _place_of(one: Contradiction, source: SourceModule) -> tuple[str, int, int]:
+Where = tuple[str, int, int]
+
+
+def _place_of(one: Contradiction, source: SourceModule) -> Where:
     """Where an operation stands, in whichever file."""
     if one.operation is None:
         return source.path, one.node.lineno, one.node.col_offset
@@ -135,9 +138,22 @@ def _place_of(one: Contradiction, source: SourceModule) -> tuple[str, int, int]:
     return function.source.path, node.lineno, node.col_offset
 
 
-def _comes_of(one: Contradiction, failing: set[tuple[str, int, int]]) -> bool:
-    """Whether an operand is what an operation would have given that is told of itself."""
-    return any((s.path, s.line, s.column) in failing for s in (*one.host.trail, *one.other.trail))
+def _met(one: Contradiction, failing: dict[Where, Contradiction]) -> Iterator[Contradiction]:
+    """The other operations that fail by which an operand has come."""
+    for step in (*one.host.trail, *one.other.trail):
+        other = failing.get((step.path, step.line, step.column))
+        if other is not None and other is not one:
+            yield other
+
+
+def _comes_of(one: Contradiction, other: Contradiction) -> bool:
+    """Whether what is on the host in one operation began where it did in another one that fails before: that is told of alone.
+
+    What began elsewhere has to be moved as well.
+    """
+    return [(s.path, s.line, s.column) for s in one.host.trail[:1]] == [
+        (s.path, s.line, s.column) for s in other.host.trail[:1]
+    ]
 
 
 def _hangs_on_others(one: Contradiction, source: SourceModule) -> bool:
