@@ -67,7 +67,8 @@ def device_from(frame: Frame, value: Value, node: ast.expr | None = None) -> Val
         case "unknown":
             return _by_name(value, node)
         case "number":
-            return _by_name(value, node) or _by_number(value)
+            # A number among several; `x.dtype` by itself is none.
+            return _by_name(value, node) or (_by_number(value) if isinstance(node, ast.Subscript) else None)
         case "count":
             return Value(DEVICE, CUDA, likely=True)
     return None
