@@ -20,7 +20,7 @@ from devlint_rules.checkpoints.hopeless import (
     may_be_refused,
 )
 from devlint_rules.checkpoints.origins import DOWNLOADS, is_own
-from devlint_rules.checkpoints.provided import is_provided_for, is_tried_again
+from devlint_rules.checkpoints.provided import is_provided_for, is_tried_again, was_tried_there
 from devlint_rules.checkpoints.readers import has_device
 from devlint_rules.checkpoints.refused import is_refused
 from devlint_rules.checkpoints.together import in_other_branches, loads_of_same, may_be_mended, stays_half_done
@@ -211,7 +211,7 @@ class LoadWithoutMapLocation(Rule):
             or is_out_of_reach
             or has_device(found, facts)
             or facts.model.is_unused(found)
-            or is_tried_again(found, facts)
+            or was_tried_there(found, facts)
             or is_of_no_program(found, facts)
             or is_of_no_call(found, facts)
             or facts.model.choices.is_never_made(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.facts import last_name
@@ -113,12 +114,19 @@ def _leaves_before(parent: ast.AST, child: ast.AST, facts: Facts) -> bool:
 
 def is_tried_again(call: ast.Call, facts: Facts) -> bool:
     """Whether the same was tried before, for a file that couldn't be read: then both are mended, or none."""
+    return any(True for _ in _tried_before(call, facts))
+
+
+def was_tried_there(call: ast.Call, facts: Facts) -> bool:
+    """Whether the same was tried before with a `map_location`: where that failed, the place that was saved is meant."""
+    return any(k.arg == "map_location" for tried in _tried_before(call, facts) for k in tried.keywords)
+
+
+def _tried_before(call: ast.Call, facts: Facts) -> Iterator[ast.Call]:
+    """The calls of the same function in the `try` for which a handler has this one."""
     handlers = (p for p in facts.model.ancestors(call) if isinstance(p, ast.ExceptHandler))
     tried = (facts.model.ancestors(handler) for handler in handlers)
-    blocks = (parent.body for parents in tried for parent in parents if isinstance(parent, ast.Try))
-    return any(
-        isinstance(n, ast.Call) and ast.unparse(n.func) == ast.unparse(call.func)
-        for block in blocks
-        for statement in block
-        for n in ast.walk(statement)
-    )
+    for parent in (p for parents in tried for p in parents if isinstance(p, ast.Try)):
+        for node in (n for statement in parent.body for n in ast.walk(statement)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == ast.unparse(call.func):
+                yield node
