@@ -25,6 +25,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     alone = config.option.usepdb or config.option.collectonly
     if whole and not alone and getattr(config.option, "numprocesses", 0) is None:
         config.option.numprocesses = "auto"
+        # Some tests take a minute: whoever is done takes over what waits behind one.
+        config.option.dist = "worksteal"
 
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
