@@ -52,6 +52,9 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
 
     if report.minor or (stall is not None and stall.minor):
         return "few act on it"
+    if stall is None and rule.only_amid_step and report.change is None:
+        # Of such waits that were told in code that nobody here had seen, hardly one was acted on. Asked before what searches the project.
+        return "there is no fix for a wait at each step"
     if (stall is not None or rule.only_amid_step) and _looks_for_anomalies(facts):
         return "each step looks for anomalies, and waits more for that"
     if facts.model.never_runs(facts.statement):
@@ -100,9 +103,6 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
     ):
         return "so a module that others import tries itself"
     by_role = stall is not None and stall.by_role
-    if stall is None and rule.only_amid_step and report.change is None:
-        # Of such waits that were told in code that nobody here had seen, hardly one was acted on.
-        return "there is no fix for a wait at each step"
     hot = facts.hot_loop(report.node) if rule.only_training and not by_role else None
     if hot is None:
         return ""

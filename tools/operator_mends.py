@@ -63,10 +63,10 @@ def mends() -> dict[str, dict[str, Any]]:
     # The range is read from the values unless it is given.
     put(_both("histc"), {"waits": "sometimes", "waits_unless": ["max", "min"]})
     put(["torch.nn.functional.one_hot"], {"waits_unless": ["num_classes"]})
-    # CUDA has no kernel for them: on the host alone.
     # They are `isclose(...).all().item()` (at::allclose), which takes a number of the host's; FakeTensorMode ends at the reading.
     put(["torch.allclose"], {"zero_dim_ok": ["input", "other"]})
     put(["torch.Tensor.allclose"], {"zero_dim_ok": ["self", "other"]})
+    # CUDA has no kernel for them: on the host alone.
     put(["torch.histogram", "torch.histogramdd"], {"host_only": ["input", "weight"], "together": []})
     put(["torch.Tensor.histogram"], {"host_only": ["self", "weight"], "together": []})
     # A batch of matrices gives as many.

@@ -216,9 +216,10 @@ def _has_just_trained(setting: str, name: str, model: PlacementModel, node: ast.
     owner = ast.unparse(node.func.value) if isinstance(node.func, ast.Attribute) else ""
     # Whoever starts a program may name any file.
     is_told = bool(setting) or any(isinstance(a, ast.Attribute) and is_setting(a) for a in node.args)
+    saving = rf"\bsave\([^\n]{{0,200}}\b{re.escape(name)}"
     child: ast.AST = node
     for parent in model.ancestors(node):
-        for block in (getattr(parent, name, None) for name in ("body", "orelse")):
+        for block in (getattr(parent, field, None) for field in ("body", "orelse")):
             if isinstance(block, list) and child in block:
                 before = block[: block.index(child)]
                 if any(_trains(n, owner) for statement in before for n in walk(statement)):
@@ -227,8 +228,8 @@ def _has_just_trained(setting: str, name: str, model: PlacementModel, node: ast.
                     return True
                 if not is_told and any(_is_training_loop(s, model) for s in before):
                     return True
-                if name and any(map(_is_training, before)):
-                    return model.texts_match(rf"\bsave\([^\n]{{0,200}}\b{re.escape(name)}")
+                if name and any(map(_is_training, before)) and model.texts_match(saving):
+                    return True
         child = parent
     return False
 
