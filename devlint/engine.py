@@ -80,12 +80,12 @@ class Linter:
         try:
             found = [f for f in self._findings(source, path, rules, within) if f.code in enabled]
         except _InvalidSourceError as error:
-            told = _with_version(error.finding, self.settings.target_version)
-            rest = source.without_part(told.span.line)
-            # The other cells of a notebook are looked at as if the one that is half written were empty.
+            told, rest = _without_invalid(source, error.finding)
+            # The other cells of a notebook are looked at as if those that are half written were empty.
             others = self.every_finding(rest, within) if rest is not None else []
             self.is_python = False
-            return [told] * (UnreadableFile.code in enabled) + [replace(finding, fix=None) for finding in others]
+            told = [_with_version(f, self.settings.target_version) for f in told if f.code in enabled]
+            return told + [replace(finding, fix=None) for finding in others]
         suppressed = len(found)
         found = suppressions.apply(found, path=source.display, enabled=enabled, registry=self.registry)
         suppressed -= sum(1 for f in found if f.code not in _OF_SUPPRESSIONS)
@@ -288,6 +288,27 @@ def _parse(source: Source) -> ast.Module:
     raise _InvalidSourceError(
         Finding(UnreadableFile.code, UnreadableFile.name, message, source.display, Span(line, column, line, column))
     )
+
+
+def _without_invalid(source: Source, invalid: Finding) -> tuple[list[Finding], Source | None]:
+    """What is told of the parts of a source that aren't valid Python, of which one is known, and what is left without them; None where nothing is.
+
+    A part that ends amid a statement is found out by itself: the parser tells of the line behind it.
+    """
+    told: list[Finding] = []
+    for first, text in source.parts:
+        try:
+            _parse(replace(source, text=text))
+        except _InvalidSourceError as error:
+            at = error.finding.span
+            told.append(
+                replace(error.finding, span=Span(at.line + first - 1, at.column, at.line + first - 1, at.column))
+            )
+    told = told or [invalid]
+    left: Source | None = source
+    for finding in told:
+        left = left and left.without_part(finding.span.line)
+    return told, left
 
 
 def _with_version(finding: Finding, target: tuple[int, int] | None) -> Finding:

@@ -64,6 +64,10 @@ class Container(Protocol):
         """The line of the file, from 1, in which a line of the code is spelt."""
         ...
 
+    def parts(self, code: str) -> list[tuple[int, str]]:
+        """The parts of the code that stand by themselves, each with its first line; none where none do."""
+        ...
+
     def emptied(self, code: str, line: int) -> str:
         """The code with the lines of the part around a line empty; the same where it has no parts that stand by themselves."""
         ...
@@ -111,6 +115,11 @@ class Source:
     def with_text(self, text: str) -> Source:
         """The same file with other text."""
         return dataclasses.replace(self, text=text, notebook=self.notebook and self.notebook.over(text), digest="")
+
+    @property
+    def parts(self) -> list[tuple[int, str]]:
+        """The parts of its container that stand by themselves, each with its first line; none where there are none."""
+        return self.notebook.parts(self.text) if self.notebook is not None else []
 
     def without_part(self, line: int) -> Source | None:
         """The source as if the part of its container that a line stands in were empty; None where there is no such part."""

@@ -71,6 +71,10 @@ class Page:
         """The line of the page: the same one."""
         return line
 
+    def parts(self, code: str) -> list[tuple[int, str]]:
+        """None: names that one block binds are those of the next."""
+        return []
+
     def emptied(self, code: str, line: int) -> str:
         """The same: blocks that aren't Python were left out when the page was read."""
         return code

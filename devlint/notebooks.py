@@ -92,16 +92,23 @@ class Notebook:
                     break
         return self.text.count("\n", 0, at) + 1
 
+    def parts(self, code: str) -> list[tuple[int, str]]:
+        """The cells where they stand in the code, each with its first line."""
+        lines = split_lines(code)
+        return [(first, "".join(lines[first - 1 : self._end(at, lines)])) for at, first in enumerate(self.first_lines)]
+
     def emptied(self, code: str, line: int) -> str:
         """The code with the lines of the cell around a line empty."""
         lines = split_lines(code)
         at = bisect_right(self.first_lines, line) - 1
         if at < 0:
             return code
-        # Before the next cell stands its marker.
-        end = self.first_lines[at + 1] - 2 if at + 1 < len(self.first_lines) else len(lines)
-        first = self.first_lines[at] - 1
+        first, end = self.first_lines[at] - 1, self._end(at, lines)
         return "".join([*lines[:first], *("\n" for _ in lines[first:end]), *lines[end:]])
+
+    def _end(self, at: int, lines: list[str]) -> int:
+        """The last line of a cell: before the next one stands its marker."""
+        return self.first_lines[at + 1] - 2 if at + 1 < len(self.first_lines) else len(lines)
 
     def can_edit(self, span: Span) -> bool:
         """Whether an edit of the span leaves the cells apart: it takes in no part of a marker line."""

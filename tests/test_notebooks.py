@@ -237,3 +237,12 @@ def test_a_cell_that_is_half_written_takes_nothing_from_the_others(tmp_path):
         ("DEV101", 3, 2),
     ]
     assert all(f.fix is None for f in found)
+
+
+def test_a_cell_that_ends_amid_a_statement_takes_nothing_from_those_behind_it(tmp_path):
+    codes = ["import torch\n", "if torch.cuda.is_available():\n", "x = torch.ones(3)\nx.cuda()\n", "print(x)\n"]
+    cells = [{"cell_type": "code", "metadata": {}, "source": code} for code in codes]
+    source = open_notebook(tmp_path, json.dumps({"cells": cells, "metadata": {}, "nbformat": 4}))
+    found = Linter(Settings(tmp_path), load_registry()).check(source)
+    assert sorted((f.code, *source.notebook.locate(f.span.line)) for f in found) == [("DEV000", 2, 1), ("DEV101", 3, 2)]
+    assert next(f.message for f in found if f.code == "DEV000").endswith("on line 1")
