@@ -25,6 +25,7 @@ class FileText:
         self.source = source
         self._project = project
         self._assigned: dict[ast.AST, dict[str, list[ast.expr]]] = {}
+        self._matching: dict[str, bool] = {}
 
     def imported_values(self, name: str) -> list[ast.expr]:
         """The expressions that the module of the project which a name is imported from assigns to it at its top level."""
@@ -42,9 +43,15 @@ class FileText:
 
         `elsewhere` leaves this file out.
         """
-        if not elsewhere and re.search(pattern, self.source.text):
+        if not elsewhere and self._matches(pattern):
             return True
         return self._project.texts_match(pattern, self.source.file)
+
+    def _matches(self, pattern: str) -> bool:
+        """Whether the text of this file matches: each thing of one kind asks the same."""
+        if pattern not in self._matching:
+            self._matching[pattern] = re.search(pattern, self.source.text) is not None
+        return self._matching[pattern]
 
     def papers_match(self, pattern: str) -> bool:
         """Whether what the project says of itself matches: what it needs, and for whom it is."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from devlint.regexes import regex
 from devlint.source.modules import SourceModule
 from devlint.source.project import Project
-from devlint.source.trees import own_nodes
+from devlint.source.trees import kept_on_node, own_nodes, walk
 
 _BUILTINS = frozenset({*dir(__import__("builtins")), "__file__"})
 # Code that may bind any name, and IPython's commands that do.
@@ -23,7 +24,7 @@ _MAX_STARS = 8
 
 def is_unbound(name: ast.Name, source: SourceModule, project: Project) -> bool:
     """Whether nothing that can be seen binds a name where it is read. False wherever something unseen may do it."""
-    if name.id in _BUILTINS or _BINDS_AT_RUN_TIME.search(source.text):
+    if name.id in _BUILTINS or _binds_at_run_time(source.text):
         return False
     # A package's own namespace holds its submodules, whoever imports them.
     if source.is_package:
@@ -34,27 +35,39 @@ def is_unbound(name: ast.Name, source: SourceModule, project: Project) -> bool:
     return not _binds(source, name.id, project, _MAX_STARS)
 
 
-def _bound_by(node: ast.AST) -> set[str]:
+# Each name that a file reads asks the same few texts.
+@lru_cache(maxsize=16)
+def _binds_at_run_time(text: str) -> bool:
+    return _BINDS_AT_RUN_TIME.search(text) is not None
+
+
+@kept_on_node
+def _bound_by(node: ast.AST) -> frozenset[str]:
     """The names that a node around another makes readable there, if it is a scope."""
     match node:
         case ast.FunctionDef(args=arguments) | ast.AsyncFunctionDef(args=arguments):
-            return {*_arguments(arguments), *_stored(node)}
+            return frozenset((*_arguments(arguments), *_stored(node)))
         case ast.Lambda(args=arguments):
-            return set(_arguments(arguments))
+            return frozenset(_arguments(arguments))
         case ast.ClassDef() | ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
-            return set(_stored(node))
-    return set()
+            return frozenset(_stored(node))
+    return frozenset()
+
+
+@kept_on_node
+def _bound_at_top(tree: ast.Module) -> frozenset[str]:
+    """The names that a module's top level binds, and those that its functions bind there."""
+    by_functions = (name for n in walk(tree) if isinstance(n, ast.Global) for name in n.names)
+    return frozenset((*_stored(tree), *by_functions))
 
 
 def _binds(source: SourceModule, name: str, project: Project, stars: int) -> bool:
     """Whether a module's top level binds a name, or may."""
-    if name in _stored(source.tree):
-        return True
-    if any(isinstance(n, ast.Global) and name in n.names for n in ast.walk(source.tree)):
+    if name in _bound_at_top(source.tree):
         return True
     for star in source.star_imports:
         module = project.find(source.absolute(star), source.file) if stars else None
-        if module is None or module.is_package or _BINDS_AT_RUN_TIME.search(module.text):
+        if module is None or module.is_package or _binds_at_run_time(module.text):
             return True
         if module is not source and _binds(module, name, project, stars - 1):
             return True

@@ -85,6 +85,18 @@ class Atoms:
                 return True
         return False
 
+    def _settled(self, clause: Clause) -> Clause | None:
+        """A clause without what follows from the rest of it, for a thing that is one constant is no other; None where it would be two."""
+        equal = self._equal
+        told = {equal[x] for x in clause if x in equal}
+        if not told:
+            return clause
+        said = dict(told)
+        if len(said) < len(told):
+            return None
+        follows = [x for x in clause if x < 0 and -x in equal and equal[-x][0] in said]
+        return clause.difference(follows) if follows else clause
+
     def literal(self, key: Hashable, host_when: bool | None = None) -> Condition:
         """The condition that the test of that key came out true."""
         asked = (key, host_when)
@@ -148,11 +160,14 @@ class Atoms:
                     return a
                 if not d.isdisjoint(map(neg, c)):
                     return FALSE
-                clause = c | d
-                return FALSE if self.contradicts(clause) else frozenset((clause,))
+                settled = self._settled(c | d)
+                return FALSE if settled is None else frozenset((settled,))
         elif b == TRUE:
             return a
         joint = _conjoined(a, b)
+        if self._equal and not self._equal.keys().isdisjoint(chain.from_iterable(joint)):
+            told = {settled for clause in joint if (settled := self._settled(clause)) is not None}
+            joint = joint if told == joint else _simplified(told)
         return joint if len(joint) <= MAX_CLAUSES else self._given_up(joint)
 
     def may_meet(self, a: Condition, b: Condition) -> bool:

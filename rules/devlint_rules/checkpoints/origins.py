@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from devlint.facts import calls_in, is_setting, last_name, own_nodes, units_at, walk
@@ -14,7 +15,7 @@ from devlint_rules.checkpoints.values import entered_as, imported_values, makers
 from devlint_rules.checkpoints.writers import is_written_from_host, texts_in
 
 if TYPE_CHECKING:
-    from devlint.facts import Facts
+    from devlint.facts import Facts, PlacementModel
 
 # They download a checkpoint and hand `map_location`, their third argument, on to torch.load.
 DOWNLOADS = frozenset({"torch.hub.load_state_dict_from_url", "torch.utils.model_zoo.load_url"})
@@ -25,6 +26,20 @@ def is_own(call: ast.Call, first: int, facts: Facts) -> bool:
 
     `first` is the position of the file among the arguments.
     """
+    # Each load of a file is asked beside each other one.
+    known = _known_of(facts.model)
+    if (call, first) not in known:
+        known[call, first] = _is_own(call, first, facts)
+    return known[call, first]
+
+
+@lru_cache(maxsize=1)
+def _known_of(model: PlacementModel) -> dict[tuple[ast.Call, int], bool]:
+    """What is known of the loads of a file."""
+    return {}
+
+
+def _is_own(call: ast.Call, first: int, facts: Facts) -> bool:
     if len(call.args) <= first:
         return False
     file = call.args[first]
