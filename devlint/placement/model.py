@@ -423,12 +423,16 @@ class PlacementModel(FileText):
     def calls_in_sight(self, function: FunctionNode) -> list[tuple[PlacementModel, ast.Call]]:
         """The calls of a function, with each one's file; of one at the top of a file, or a constructor, that many import, those by its name.
 
-        Of a module's `forward`, the calls of what a file calls such a module.
+        Of a module's `forward`, also the calls of what a file calls such a module; and of a method of a class that many import, those of
+        what a file calls an object of it.
         """
         seen = [(model, node) for model, _, node in self.callers(function)]
         cls = self.source.function_at(function).cls
-        if function.name == "forward" and cls is not None:
-            others = [(file, node) for file in self.files_naming(cls.name) for node in file.calls_of_a(cls.name)]
+        method = "" if function.name == "forward" else function.name
+        if cls is not None and function.name != "__init__" and not (seen and method):
+            others = [
+                (file, node) for file in self.files_naming(cls.name) for node in file.calls_of_a(cls.name, method)
+            ]
             return [*seen, *((file, node) for file, node in others if node not in {n for _, n in seen})]
         cls = cls if function.name == "__init__" else None
         if seen or (cls or function) not in self.source.tree.body:
@@ -436,8 +440,8 @@ class PlacementModel(FileText):
         name = (cls or function).name
         return [(file, node) for file in self.files_naming(name) for node in uses_of(file.source, name).calls]
 
-    def calls_of_a(self, cls: str) -> list[ast.Call]:
-        """The calls of what this file names that a class of some name makes: `self.net(x)` after `self.net = Net()`."""
+    def calls_of_a(self, cls: str, method: str = "") -> list[ast.Call]:
+        """The calls of what this file names that a class of some name makes, or of a method of that: `self.net(x)` after `self.net = Net()`."""
         nodes = list(walk(self.source.tree))
         names = {
             ast.unparse(target)
@@ -445,7 +449,8 @@ class PlacementModel(FileText):
             if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call) and last_name(n.value.func) == cls
             for target in n.targets
         }
-        found = [n for n in nodes if names and isinstance(n, ast.Call) and ast.unparse(n.func) in names]
+        called = {f"{name}.{method}" for name in names} if method else names
+        found = [n for n in nodes if names and isinstance(n, ast.Call) and ast.unparse(n.func) in called]
         for call in found:
             self.ensure_around(call)
         return found

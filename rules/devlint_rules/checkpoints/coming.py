@@ -213,10 +213,17 @@ def _is_on_cuda(place: ast.expr, model: PlacementModel) -> bool:
         given = _set_in(cls, place.attr) if cls is not None else []
         return bool(given) and all(CUDA.fullmatch(ast.unparse(value)) for value in given)
     if isinstance(place, ast.Name):
-        given = [n.value for n in model.source.bindings.get(place.id, ()) if isinstance(n, ast.Assign)]
-        given += model.assigned_values(place)
+        given = _given_to(place, model)
+        # `device = the_device` of a file that says `the_device = "cuda:0"`.
+        given = [v for g in given for v in ((_given_to(g, model) or [g]) if isinstance(g, ast.Name) else [g])]
         return bool(given) and all(CUDA.fullmatch(ast.unparse(value)) for value in given)
     return CUDA.fullmatch(ast.unparse(place)) is not None
+
+
+def _given_to(name: ast.Name, model: PlacementModel) -> list[ast.expr]:
+    """What a name is given at the top of its file and around."""
+    on_top = [n.value for n in model.source.bindings.get(name.id, ()) if isinstance(n, ast.Assign)]
+    return [*on_top, *model.assigned_values(name)]
 
 
 def _set_in(cls: ast.ClassDef, name: str) -> list[ast.expr]:

@@ -60,13 +60,26 @@ def speaks_of_model(call: ast.Call, facts: Facts) -> bool:
         used = {id(s): s for s in map(facts.model.source.statement_of, uses_of(call, facts))}
         return any(_OF_STATES.search(ast.unparse(s)) for s in (statement, *used.values()))
     scope = facts.model.enclosing_scope(call)
-    near = [statement, *islice(facts.model.source.after(statement), _NEAR)]
-    name = scope.name if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)) else ""
-    texts = (name, *map(ast.unparse, near))
-    return _is_moved(call, facts) or any(_OF_MODELS.search(text) is not None for text in texts)
+    around = scope.name if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)) else ""
+    file = ast.unparse(call.args[0]) if call.args else ""
+    if any(map(_OF_MODELS.search, (around, _last_part(file), *_targets(call, facts), *keys_asked(call, facts)))):
+        return True
+    if isinstance(next(facts.model.ancestors(call), None), ast.Subscript) and _is_moved(call, facts):
+        # A part of what was kept together: `torch.load(path)["latents"].to(device)`. What is one tensor is data, mostly.
+        return True
+    near = (statement, *islice(facts.model.source.after(statement), _NEAR))
+    return any(_USED_AS_MODEL.search(ast.unparse(s)) for s in near)
+
+
+def _last_part(path: str) -> str:
+    """What names the file itself of a path that is written as code: `"preds.pt"` of `folder / "models" / "preds.pt"`."""
+    return _BEFORE_FILE.sub("", path)
 
 
 _OF_STATES = regex(r"state_?dict|\['(?:\w{1,40}_)?(?:model|net)'\]|^(?:\w{1,40}_)?(?:model|net) = ")
+# What stands between the parts of a path, with all before it.
+_BEFORE_FILE = regex(r"(?s)^.*(?: / |/(?=[^'\"]*['\"])|, )(?=.)")
+_USED_AS_MODEL = regex(r"\.load_state_dict\(|\.eval\(\)|\bset_weights\(")
 # So many statements behind a load say what it is of.
 _NEAR = 3
 
@@ -181,7 +194,11 @@ _MODELS = (
     r"|polic|actor|critic|agent|teacher|student|lora|adapter|classif|generat|discrim|learner"
 )
 _OF_CHECKPOINTS = regex(rf"{_MODELS}|\.pth")
-_OF_MODELS = regex(rf"{_MODELS}|\.(?:eval|cpu)\(")
+# The same, where no folder, and nothing that was said by the way, counts.
+_OF_MODELS = regex(
+    r"(?i:model|optim|encoder|decoder|weight|check_?point|ckpt|pretrain|resum|snapshot|restor|backbone|module|polic|critic|teacher|student"
+    r"|adapter|classif|generat|discrim|learner|network|state_?dict|epoch)|(?<![a-zA-Z])(?i:net|actor|lora|agent|states?)|(?<!\w)params\b|Net|Actor|LoRA|Lora|Agent|State"
+)
 
 
 _DATA_NAME = regex(

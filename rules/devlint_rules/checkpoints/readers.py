@@ -47,6 +47,8 @@ def has_device(call: ast.Call, facts: Facts) -> bool:
         return True
     if _is_met(facts.model, call, comes_by_cuda) or _is_met(facts.model, call, _has_just_saved(call)):
         return True
+    if _is_kept_by_its_class(facts.model, call) and _is_met(facts.model, call, _was_called_before):
+        return True
     # The last, for it reads what the file imports.
     return starts_with_cuda_alone(facts.model)
 
@@ -194,6 +196,26 @@ def _has_just_saved(call: ast.Call) -> Asked:
     file = call.args[0] if call.args else None
     setting = file.attr if isinstance(file, ast.Attribute) and is_setting(file) else ""
     return partial(_has_just_trained, setting, _name_of(file))
+
+
+def _is_kept_by_its_class(model: PlacementModel, call: ast.Call) -> bool:
+    """Whether a method loads the file under an attribute of its object, to which the class itself saves: `self.path` of an `EarlyStopping`."""
+    cls = model.source.class_of(call)
+    file = ast.unparse(call.args[0]) if call.args else ""
+    if cls is None or not file.startswith("self."):
+        return False
+    saves = (n for n in walk(cls) if isinstance(n, ast.Call) and _is_torch_save(n))
+    return any(file in map(ast.unparse, n.args) for n in saves)
+
+
+def _was_called_before(model: PlacementModel, node: ast.AST) -> bool:
+    """Whether the object of a method that a call calls was itself called before, in the same function: `stopping(loss, net)`, at each epoch."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=of)):
+            owner = ast.dump(of)
+            calls = (n for n in own_nodes(model.enclosing_scope(node)) if isinstance(n, ast.Call))
+            return any(n.lineno < node.lineno and ast.dump(n.func) == owner for n in calls)
+    return False
 
 
 def _name_of(file: ast.expr | None) -> str:
