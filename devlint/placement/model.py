@@ -441,7 +441,10 @@ class PlacementModel(FileText):
         return [(file, node) for file in self.files_naming(name) for node in uses_of(file.source, name).calls]
 
     def calls_of_a(self, cls: str, method: str = "") -> list[ast.Call]:
-        """The calls of what this file names that a class of some name makes, or of a method of that: `self.net(x)` after `self.net = Net()`."""
+        """The calls of what this file names that a class of some name makes: `self.net(x)` after `self.net = Net()`.
+
+        Or of a method of that, whatever is known of the scopes which these stand in.
+        """
         nodes = list(walk(self.source.tree))
         names = {
             ast.unparse(target)
@@ -451,7 +454,7 @@ class PlacementModel(FileText):
         }
         called = {f"{name}.{method}" for name in names} if method else names
         found = [n for n in nodes if names and isinstance(n, ast.Call) and ast.unparse(n.func) in called]
-        for call in found:
+        for call in found if not method else ():
             self.ensure_around(call)
         return found
 
