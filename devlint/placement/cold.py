@@ -123,9 +123,17 @@ class ColdCode:
             case ast.Return():
                 # Of a function that is called each step, it leaves no more than this call.
                 return self._is_in_own_loop(block[-1])
+            case ast.Continue() as leaving:
+                return self._gives_up_step(leaving)
             case ast.Expr(value=ast.Call() as called):
                 return _last_name(called) in _LEAVING_CALLS
         return False
+
+    def _gives_up_step(self, leaving: ast.Continue) -> bool:
+        """Whether a pass that is left hasn't been trained with, and would be behind: `if loss.isnan(): continue`."""
+        loop = next(p for p in self._model.ancestors(leaving) if isinstance(p, (ast.For, ast.AsyncFor, ast.While)))
+        trained = [n.lineno for n in walk(loop) if isinstance(n, ast.Attribute) and n.attr == "backward"]
+        return bool(trained) and leaving.lineno < min(trained)
 
     def _is_in_own_loop(self, node: ast.AST) -> bool:
         for parent in self._model.ancestors(node):

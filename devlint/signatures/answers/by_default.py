@@ -72,6 +72,8 @@ def is_weak_for_host(
         return _is_given_by_anything(value)
     if inside or (hangs_on_words(frame, value) and not meets_own_parts(frame, value)):
         return True
+    if _is_kept_by_a_part(value.place.name):
+        return True
     return value.place.sort == "input" and not is_of_models(reader, frame.function, value.place)
 
 
@@ -89,6 +91,15 @@ def is_part_of_something_made(path: tuple[object, ...]) -> bool:
         case (str() as root, str() as step, *_):
             return root.startswith("#") and step.startswith(".") and step[1:] not in OF_TENSORS
     return False
+
+
+def _is_kept_by_a_part(path: tuple[object, ...] | str) -> bool:
+    """Whether a path leads to what a part of an object keeps, and is no parameter by its name: `self.layers[0].inputs`, which it may keep on the host."""
+    *parts, last = [step[1:] for step in path if isinstance(step, str) and step.startswith(".")] or [""]
+    return bool(parts) and last not in OF_TENSORS | _PARAMETERS
+
+
+_PARAMETERS = frozenset({"weight", "bias", "running_mean", "running_var"})
 
 
 def is_kept(value: Value) -> bool:
