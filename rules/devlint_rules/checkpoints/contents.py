@@ -64,11 +64,17 @@ def speaks_of_model(call: ast.Call, facts: Facts) -> bool:
     file = ast.unparse(call.args[0]) if call.args else ""
     if any(map(_OF_MODELS.search, (around, _last_part(file), *_targets(call, facts), *keys_asked(call, facts)))):
         return True
+    if any(map(_KEEPING_CHECKPOINTS.search, (Path(facts.path).stem, *_classes_around(call, facts)))):
+        return True
     if isinstance(next(facts.model.ancestors(call), None), ast.Subscript) and _is_moved(call, facts):
         # A part of what was kept together: `torch.load(path)["latents"].to(device)`. What is one tensor is data, mostly.
         return True
     near = (statement, *islice(facts.model.source.after(statement), _NEAR))
     return any(_USED_AS_MODEL.search(ast.unparse(s)) for s in near)
+
+
+def _classes_around(call: ast.Call, facts: Facts) -> Iterator[str]:
+    return (parent.name for parent in facts.model.ancestors(call) if isinstance(parent, ast.ClassDef))
 
 
 def _last_part(path: str) -> str:
@@ -77,6 +83,7 @@ def _last_part(path: str) -> str:
 
 
 _OF_STATES = regex(r"state_?dict|\['(?:\w{1,40}_)?(?:model|net)'\]|^(?:\w{1,40}_)?(?:model|net) = ")
+_KEEPING_CHECKPOINTS = regex(r"(?i)check_?point|ckpt|snapshot")
 # What stands between the parts of a path, with all before it.
 _BEFORE_FILE = regex(r"(?s)^.*(?: / |/(?=[^'\"]*['\"])|, )(?=.)")
 _USED_AS_MODEL = regex(r"\.load_state_dict\(|\.eval\(\)|\bset_weights\(")
