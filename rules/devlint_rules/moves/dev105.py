@@ -35,7 +35,7 @@ class CreatedThenMoved(Rule):
     memory, a generator, and arguments that may be something else than a device. What is made once (`if self.kernel is None:`), or in a test
     (`test_*.py`, `*_test.py`), is told by DEV107, and so is `torch.tensor(data).to(device)`: with `device=` it is filled on
     the host and copied just the same. Told where it is selected by its code: a few numbers (`torch.eye(3)`); a few for each of a batch or of
-    something else (`torch.arange(n)`, `torch.zeros(n, classes)`, `torch.ones(x.size()[:-1])`), unless a loop in the step makes them again and
+    something else (`torch.arange(n)`, `torch.linspace(0, 1, n)`, `torch.zeros(n, classes)`, `torch.ones(x.size()[:-1])`), unless a loop in the step makes them again and
     again; the weights of a gradient penalty (`grad_outputs=torch.ones(scores.size()).to(device)`); what loops fill element by
     element; what is as large as a tensor that the host has just asked; a row of integers that another function has made; and random
     numbers, unless they are surely many, or as many as in another tensor.

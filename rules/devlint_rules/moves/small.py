@@ -24,7 +24,7 @@ _OF_INTEGERS = frozenset({"torch.randint", "torch.randperm"})
 # How many there are in a batch.
 _OF_BATCH = regex(r"len\(\w+\)|\w+\.(?:size\(0\)|size\(\)\[0\]|shape\[0\])|(?:\w+\.)?(?:batch_size|bsz?|batch|n_batch)")
 # They give one row of numbers, whatever they are told.
-_ROWS = frozenset({"torch.arange", "torch.randperm", "torch.range"})
+_ROWS = frozenset({"torch.arange", "torch.linspace", "torch.logspace", "torch.randperm", "torch.range"})
 # Methods that make many numbers of few.
 _REPEATING = frozenset({"expand", "repeat"})
 # A tensor's sizes but for the last one, which counts features: `x.size()[:-1]`, `x.shape[:2]`.
