@@ -61,6 +61,9 @@ def speaks_of_model(call: ast.Call, facts: Facts) -> bool:
         return any(_OF_STATES.search(ast.unparse(s)) for s in (statement, *used.values()))
     scope = facts.model.enclosing_scope(call)
     around = scope.name if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)) else ""
+    if _TAKING_UP.search(around) is None:
+        # `compare_models`, `generate_patches`: what else a function does with models says nothing of what it reads.
+        around = ""
     file = ast.unparse(call.args[0]) if call.args else ""
     if any(map(_OF_MODELS.search, (around, _last_part(file), *_targets(call, facts), *keys_asked(call, facts)))):
         return True
@@ -83,6 +86,7 @@ def _last_part(path: str) -> str:
 
 
 _OF_STATES = regex(r"state_?dict|\['(?:\w{1,40}_)?(?:model|net)'\]|^(?:\w{1,40}_)?(?:model|net) = ")
+_TAKING_UP = regex(r"(?i)load|resum|restor|from_|init|pretrain|check_?point|ckpt|build|create|make|get_(?:\w+_)?(?:model|net)")
 _KEEPING_CHECKPOINTS = regex(r"(?i)check_?point|ckpt|snapshot")
 # What stands between the parts of a path, with all before it.
 _BEFORE_FILE = regex(r"(?s)^.*(?: / |/(?=[^'\"]*['\"])|, )(?=.)")
@@ -216,7 +220,7 @@ _DATA_NAME = regex(
 # Nobody calls a checkpoint so, whatever the function around is for.
 _DATA_DICT = regex(
     r"(?:\w{1,40}_)?(?:(?:vocab|corpus|data|dataset|label|sample)_(?:dict|map|list)|meta_?(?:data|infos?)|pred(?:iction)?s|vocab(?:ulary)?(?:_\w{1,20})?|corpus|tokenizer|config|cfg|hparams|settings"
-    r"|mels?|(?:mel_)?spec(?:trogram)?s?|audios?|wav(?:eform)?s?)"
+    r"|tensors|outputs|logits|scores|mels?|(?:mel_)?spec(?:trogram)?s?|audios?|wav(?:eform)?s?)"
 )
 _MODEL_NAME = regex(r"(?i)(?:\w{1,40}_)?(?:model|net|network|\w{0,20}coder)")
 _OF_DATA = regex(
