@@ -54,14 +54,20 @@ class LoadWithoutMapLocation(Rule):
     (a class or a file that is called so), what is kept under a name for data (`train_data = torch.load(path)`), or the state of a scheduler, a gradient scaler or a random
     generator, which holds nothing of a device. So are tests (`test_*.py`, `*_test.py`), which load what they saved, but for programs of such names that take options. What goes straight into `load_state_dict` is certain to be tensors; of anything else the finding is `likely`.
 
-    Told where it is selected by its code, as in `--select DEV301`: what is asked for numbers alone, a method that nothing calls, what nothing moves and nothing around calls a model, a state or
-    a checkpoint; what a program loads that can't run without an
-    accelerator anyway, for the same function, its class, what it calls and the modules that it makes, each function that calls it, or each program that
-    imports the file, moves something there under no
-    condition (`model.cuda()`), on each way, or ends without one (`assert torch.cuda.is_available()`), or its file
-    imports, also by way of others of the project, what has kernels for CUDA alone (`flash_attn`) or what calls `.cuda()` at once, what no program beside its file imports, what is downloaded, or is otherwise, a path that begins where one machine alone has it (`"/data/net.pth"`), a parameter that no call gives, the
-    snapshot of what has just trained (`trainer.snapshot_path`), and what is loaded by a method whose callers have all just
-    trained (`exp.train(...)`), or behind the loop that trains and saves it.
+    Told where it is selected by its code, as in `--select DEV301`:
+
+    - what isn't said to be a model, a state or a checkpoint: not by the name of what is loaded, of its file or of a key that is asked of
+      it, by a function that takes one up (`load_net`) or a class that keeps some, nor by a `load_state_dict` or `eval()` behind it; and
+      what is asked for numbers alone;
+    - what a program loads that can't run without an accelerator anyway. The same function, its class, what it calls and the modules that it
+      makes, each function that calls it, or each program that imports the file moves something there under no condition
+      (`model.cuda()`), on each way, or ends without one (`assert torch.cuda.is_available()`); or its file imports, also by way of
+      others of the project, what has kernels for CUDA alone (`flash_attn`), or what calls `.cuda()` at once;
+    - what the same run has just trained: the snapshot of a trainer (`trainer.snapshot_path`), what callers that have all just trained
+      load (`exp.train(...)`), what stands behind the loop that trains and saves it, or what an object saved that was called before
+      (`stopping(loss, net)`);
+    - methods that nothing calls, parameters that no call gives, what no program beside its file imports, what is downloaded, and a path that
+      begins where one machine alone has it (`"/data/net.pth"`).
 
     ## Why is this bad
     Tensors are restored to the device that they were saved from. On a machine without that GPU the load fails with
