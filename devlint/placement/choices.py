@@ -46,6 +46,7 @@ class File(Protocol):
     @property
     def choices(self) -> Choices: ...
     def is_off(self, node: ast.AST, depth: int = ...) -> bool: ...
+    def is_unused(self, node: ast.AST) -> bool: ...
 
 
 class Choices:
@@ -84,7 +85,8 @@ class Choices:
         asked = {n.id for test, _ in tests for n in ast.walk(test) if isinstance(n, ast.Name) and n.id in names}
         for file, call in calls:
             known = {name: _given(file, function, call, name) for name in asked}
-            if all(holds in _outcomes(test, known) for test, holds in tests):
+            # What nothing leads to calls nothing.
+            if all(holds in _outcomes(test, known) for test, holds in tests) and not file.is_unused(call):
                 return False
         return True
 
@@ -122,6 +124,8 @@ class Choices:
         name, model = function.name, self._model
         if name == "forward" and function.cls is not None and model.class_info(function.cls).is_module:
             return self._calls_of_modules(function.cls.name)
+        if name == "__init__" and function.cls in model.source.tree.body:
+            return self._calls_by_name(function.cls.name)
         if _ANYBODYS.fullmatch(name) or not all(map(_PLAIN.fullmatch, function.decorators)):
             return None
         if function.cls is None:

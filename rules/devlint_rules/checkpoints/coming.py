@@ -134,6 +134,9 @@ def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: 
             # What each process of several has is another matter.
             if name == "set_device" and any("rank" in ast.unparse(index) for index in given):
                 return False
+        case ast.Call(keywords=keywords) if any(map(_asks_for_gpu, keywords)):
+            # Lightning's raise where there is none (`MisconfigurationException: No supported gpu backend found!`).
+            pass
         case ast.Call(func=ast.Attribute(), args=[ast.Constant(value="cuda" | "gpu")]) if isinstance(
             next(model.ancestors(node), None), ast.Expr
         ):
@@ -142,6 +145,15 @@ def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: 
         case _:
             return False
     return _is_met_anyway(node, model, scope, shared)
+
+
+def _asks_for_gpu(keyword: ast.keyword) -> bool:
+    """`accelerator="gpu"`"""
+    return (
+        keyword.arg == "accelerator"
+        and isinstance(keyword.value, ast.Constant)
+        and keyword.value.value in ("gpu", "cuda")
+    )
 
 
 def _makes_there(call: ast.Call, model: PlacementModel) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.facts import Kind, access_path, last_name, own_nodes, walk
-from devlint.lazy import cst, m
+from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
 from devlint_rules.hot_loops.graphs import Graph, Region, added_up, gradients_are_on, only_read
@@ -119,7 +119,7 @@ class GraphKeptAlive(Rule):
         carriers = region.carriers(kept.value, facts.statement.lineno)
         if not carriers or not _keeps(kept, [g for _, g in carriers], hot, facts):
             return
-        if _ends_with_batch(kept.target, facts):
+        if _ends_with_batch(kept.target, facts) or _ends_with_step(kept.target, hot, facts):
             return
         tensor, graph = next((c for c in carriers if c[1].spent), carriers[0])
         read_beside = _is_read_beside(region, facts)
@@ -301,6 +301,23 @@ def _ends_with_batch(target: ast.expr, facts: Facts) -> bool:
             if hot is not None and hot.kind == "batch" and hot.node in around:
                 return True
     return False
+
+
+def _ends_with_step(target: ast.expr, hot: HotLoop, facts: Facts) -> bool:
+    """Whether a function begins a sum, and the loop that adds to it goes through parts of one batch: nothing in there makes a step, nor loads one."""
+    loop, path = hot.node, access_path(target)
+    if not isinstance(loop, ast.For) or _OF_BATCHES.search(ast.unparse(loop.iter)) is not None:
+        return False
+    if any(isinstance(n, ast.Attribute) and n.attr in ("step", "zero_grad") for n in walk(loop)):
+        return False
+    scope = facts.model.enclosing_scope(facts.statement)
+    bound = [b.statement for b in Region(scope, facts).bindings if b.path == path]
+    begun = [s for s in bound if not _adds_to_itself(s, path)]
+    return not isinstance(scope, ast.Module) and bool(begun) and all(s.lineno < loop.lineno for s in begun)
+
+
+# What a loop over batches, or over steps, goes through.
+_OF_BATCHES = regex(r"(?i)load|batch|data|iter|epoch|step|range\(|sampler|corpus|queue|enumerate\((?:self\.)?\w*(?:train|val|test)")
 
 
 def _adds_to_itself(statement: ast.AST, path: str) -> bool:
