@@ -72,6 +72,7 @@ class Choices:
 
     def _excludes(self, function: FunctionModel, tests: list[tuple[ast.expr, bool]]) -> bool:
         names = _untouched(function)
+        tests = [(_spelt_out(test, function), holds) for test, holds in tests]
         kept = self._kept_till(function, tests)
         tests = [
             t
@@ -222,6 +223,16 @@ def _before(parent: ast.AST, child: ast.AST) -> Sequence[ast.AST]:
         if isinstance(statements, list) and child in statements:
             return statements[: statements.index(child)]
     return ()
+
+
+def _spelt_out(test: ast.expr, function: FunctionModel) -> ast.expr:
+    """A test, or what its one name is given once in the function: `clamps = number > 0`."""
+    match test:
+        case ast.Name(id=name) if name not in {a.arg for a in function.parameters}:
+            values = function.assigned.get(name, ())
+            if len(values) == 1 and isinstance(values[0], (ast.Compare, ast.BoolOp, ast.UnaryOp, ast.Name)):
+                return values[0]
+    return test
 
 
 def _untouched(function: FunctionModel) -> frozenset[str]:
