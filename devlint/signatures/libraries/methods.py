@@ -14,7 +14,7 @@ from devlint.signatures.libraries.devices import numbered_device
 from devlint.signatures.libraries.module_methods import module_method
 from devlint.signatures.libraries.moves import before_move, receiver_of, target_of
 from devlint.signatures.libraries.python_calls import PLOTTING, plotted
-from devlint.signatures.libraries.tensor_methods import KEEPING, TYPE_NAME, device_number, tensor_method
+from devlint.signatures.libraries.tensor_methods import KEEPING, TYPE_NAME, device_number, gives_number, tensor_method
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import IF_MODULE, PLACE, Call
 from devlint.signatures.state.objects import (
@@ -138,6 +138,8 @@ def _unknown_method(call: Call, owner: Value, name: str) -> Value:
         elif name == "keys":
             each = A_NUMBER
         return containers.made(frame, LIST, Value(containers.EACH, parts=(each,)), call.node)
+    if gives_number(call, name):
+        return A_NUMBER
     if name in ("get", "pop"):
         index = call.argument(0) or NOTHING
         return containers.item(frame, owner, index, call.node.args[0] if call.node.args else call.node)

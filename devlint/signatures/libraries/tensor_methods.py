@@ -77,6 +77,8 @@ def tensor_method(call: Call, owner: Value, name: str) -> Value:
         return device_number(owner)
     if name in ("keys", "items", "values", "get", "pop") and owner.kind is BATCH:
         return _of_batch(call, owner, name)
+    if gives_number(call, name):
+        return A_NUMBER
     if name in _FORMING:
         rank = RANKED if call.node.args and not _is_empty(call.node.args[0]) else ""
         return Value(TENSOR, owner.place, rank=rank, likely=owner.likely, step=owner.step, tags=owner.tags & {OF_HOST})
@@ -94,6 +96,14 @@ def tensor_method(call: Call, owner: Value, name: str) -> Value:
     operands = [("self", receiver_of(call), owner), *operands_of(call, facts)]
     found = apply(call, facts, operands)
     return owner if facts.result == "first" else found
+
+
+def gives_number(call: Call, name: str) -> bool:
+    """`out.get("size", 16)`: what stands for a number, or a text, is one."""
+    match call.node.args:
+        case [_, ast.Constant(value=int() | float() | str())]:
+            return name in ("get", "pop")
+    return False
 
 
 def device_number(owner: Value) -> Value:
