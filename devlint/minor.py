@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ABOUT_MIXING = ("mixing", "unplaced-factory")
 
 # What a project says that runs on an accelerator, or may.
-_GOES_SOMEWHERE = r"\bcuda|(?:\b|_)gpus?(?:\b|_)|\bdevice ?=(?! ?\w+\.device)|\.to\((?!dtype|\w+\.device)|\b[aA]ccelerat|\bmps\b|\bxpu\b|\bhpu\b|\b[lL]ightning\b|\bpl\."
+_GOES_SOMEWHERE = r"\bcuda|(?:\b|_)gpus?(?:\b|_)|\bdevice ?=(?! ?\w+\.device)|\.to\((?!dtype|\w+\.device|torch\.(?:u?int|float|long|bool|half|double|bfloat|complex))|\b[aA]ccelerat|\bmps\b|\bxpu\b|\bhpu\b|\b[lL]ightning\b|\bpl\."
 
 _BEFORE_0_4 = regex(BEFORE_0_4)
 _SAYS_BEFORE_0_4 = regex(SAYS_BEFORE_0_4)
@@ -91,7 +91,7 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
         return f"nothing in the project leads to `{scope.name}`"
     if scope is not None and facts.model.is_forward_of_nobody(scope):
         return "nothing in the project calls this module"
-    if is_mixing and _stays_on_host(facts, project):
+    if (is_mixing and _stays_on_host(facts, project)) or (fails_elsewhere and _is_for_host(facts, project)):
         return "nothing moves anything here"
     if facts.model.is_never_chosen(facts.node(report.node) or facts.statement):
         return "nobody asks for what leads there"
@@ -117,7 +117,12 @@ def _stays_on_host(facts: Facts, project: Project) -> bool:
     source = facts.model.source
     if source.file.suffix == ".ipynb":
         return re.search(_GOES_SOMEWHERE, source.text) is None
-    return project.is_only_run(source.file) and not facts.model.texts_match(_GOES_SOMEWHERE)
+    return _is_for_host(facts, project)
+
+
+def _is_for_host(facts: Facts, project: Project) -> bool:
+    """Whether a project of programs that nobody installs says nothing of accelerators."""
+    return project.is_only_run(facts.model.source.file) and not facts.model.texts_match(_GOES_SOMEWHERE)
 
 
 def _is_at_home(source: SourceModule) -> bool:

@@ -232,3 +232,19 @@ def test_what_stands_in_many_loops_is_read_a_bounded_number_of_times(tmp_path, m
     Linter(Settings(root=tmp_path), load_registry()).check(read_source(file, "nest.py"))
     # Each loop doubles the readings of those in it, or makes three of them: 80,000 otherwise.
     assert 14 <= len(passes) < 1000
+
+
+def test_what_is_derived_from_a_class_is_found_among_many_files_that_name_it(tmp_path):
+    (tmp_path / "victim.py").write_text("from torch import nn\n\n\nclass Victim(nn.Module):\n    pass\n")
+    for number in range(30):
+        user = f"from victim import Victim\n\n\ndef f{number}(model: Victim):\n    return model\n"
+        (tmp_path / f"a{number}.py").write_text(user)
+    asking = "from victim import Victim\n\n\ndef place_of(model: Victim):\n    return model.device\n"
+    (tmp_path / "place.py").write_text("import torch\n" + asking)
+    linter = Linter(Settings(root=tmp_path, src=(tmp_path,)), load_registry())
+    place = tmp_path / "place.py"
+    assert [f.code for f in linter.check(read_source(place, place.name))] == ["DEV607"]
+    derived = "from victim import Victim\n\n\nclass Own(Victim):\n    def __init__(self, device):\n        super().__init__()\n"
+    (tmp_path / "z.py").write_text(derived + "        self.device = device\n")
+    linter = Linter(Settings(root=tmp_path, src=(tmp_path,)), load_registry())
+    assert linter.check(read_source(place, place.name)) == []

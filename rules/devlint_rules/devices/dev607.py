@@ -178,13 +178,19 @@ def _is_completed(cls: ClassModel, facts: Facts) -> bool:
 def _is_completed_elsewhere(cls: ClassModel, facts: Facts) -> bool:
     """Whether a class of another file that is derived from it sets a device."""
     home = facts.model.file_of(cls.source) or facts.model
+    # The files that name a class may be many more than those that derive others from it.
+    deriving = home.files_matching(rf"\bclass\s+\w+\([^)\n]{{0,200}}\b{cls.node.name}\b", _MAX_FILES)
     return any(
         isinstance(n, ast.ClassDef)
         and any(last_name(base) == cls.node.name for base in n.bases)
         and any(isinstance(a, ast.Attribute) and a.attr == "device" and isinstance(a.ctx, ast.Store) for a in walk(n))
-        for file in home.files_naming(cls.node.name)
+        for file in deriving
         for n in file.source.tree.body
     )
+
+
+# So many files are read for what is derived from a class.
+_MAX_FILES = 40
 
 
 def _is_given(tree: ast.Module) -> bool:
