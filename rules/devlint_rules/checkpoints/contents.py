@@ -81,8 +81,13 @@ def _classes_around(call: ast.Call, facts: Facts) -> Iterator[str]:
 
 
 def _last_part(path: str) -> str:
-    """What names the file itself of a path that is written as code: `"preds.pt"` of `folder / "models" / "preds.pt"`."""
-    return _BEFORE_FILE.sub("", path)
+    """What names the file itself of a path that is written as code: `"preds.pt"` of `folder / "models" / "preds.pt"`.
+
+    What is put into a text counts where nothing else is said there: `f"{model}.pt"`, not `f"entropy_{self.model}.pt"`.
+    """
+    last = _BEFORE_FILE.sub("", path)
+    said = _PUT_IN.sub("", last)
+    return said if _SAID.search(_ENDING.sub("", said)) is not None else last
 
 
 _OF_STATES = regex(r"state_?dict|\['(?:\w{1,40}_)?(?:model|net)'\]|^(?:\w{1,40}_)?(?:model|net) = ")
@@ -90,6 +95,9 @@ _TAKING_UP = regex(r"(?i)load|resum|restor|from_|init|pretrain|check_?point|ckpt
 _KEEPING_CHECKPOINTS = regex(r"(?i)check_?point|ckpt|snapshot")
 # What stands between the parts of a path, with all before it.
 _BEFORE_FILE = regex(r"(?s)^.*(?: / |/(?=[^'\"]*['\"])|, )(?=.)")
+_PUT_IN = regex(r"\{[^{}]{0,200}\}")
+_ENDING = regex(r"^f(?=['\"])|\.\w{1,4}(?:\.\w{1,4})?['\"]\)*$")
+_SAID = regex(r"[A-Za-z]{2}")
 _USED_AS_MODEL = regex(r"\.load_state_dict\(|\.eval\(\)|\bset_weights\(")
 # So many statements behind a load say what it is of.
 _NEAR = 3

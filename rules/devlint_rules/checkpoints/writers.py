@@ -81,7 +81,32 @@ _COPYING = regex(_COPIES)
 
 def _is_from_host(write: Write, *, read: bool = False) -> bool:
     """Whether all that is written is on the host for sure, a function that is there to save speaks of the host, or nobody of anything else."""
-    return is_on_host(write.value, write, read=read) or _is_brought_to_host(write) or _is_of_host_program(write)
+    return (
+        is_on_host(write.value, write, read=read)
+        or _is_brought_to_host(write)
+        or _is_left_by_trainer(write)
+        or _is_of_host_program(write)
+    )
+
+
+def _is_left_by_trainer(write: Write) -> bool:
+    """Whether Lightning's trainer has trained what is written, and so left it on the host: `trainer.fit(net, data)`.
+
+    It moves the module there at the end of each run (`Strategy.teardown`).
+    """
+    if write.model.source.imported_packages.isdisjoint({"lightning", "pytorch_lightning"}):
+        return False
+    trained = {
+        n.args[0].id
+        for n in own_nodes(write.model.enclosing_scope(write.call))
+        if isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Attribute)
+        and n.func.attr == "fit"
+        and n.lineno < write.call.lineno
+        and n.args
+        and isinstance(n.args[0], ast.Name)
+    }
+    return not trained.isdisjoint(n.id for n in walk(write.value) if isinstance(n, ast.Name))
 
 
 def _is_of_host_program(write: Write) -> bool:
