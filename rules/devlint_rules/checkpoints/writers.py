@@ -233,7 +233,7 @@ _USUAL_KEY = regex(r"(?i)state|model|net|optim|epoch|iter|step|loss|acc|best|arc
 
 
 def writes_in(model: PlacementModel) -> Iterator[Write]:
-    """The calls of `torch.save` in a file of code, by its text."""
+    """The calls of `torch.save` in a file of code, by its text; the scopes that they stand in were read."""
     for unit in units_at(model.source, model.source.called_on("save")):
         for node in walk(unit.node):
             match node:
@@ -244,6 +244,8 @@ def writes_in(model: PlacementModel) -> Iterator[Write]:
                 ):
                     file = rest[0] if rest else next((k.value for k in given if k.arg == "f"), None)
                     if file is not None:
+                        # What is known of a value mustn't hang on what other rules have asked for.
+                        model.ensure(unit.scope)
                         yield Write(node, value, file, model)
 
 
