@@ -184,7 +184,7 @@ def writes(call: ast.Call, file: ast.expr) -> bool:
         case ast.Call(func=ast.Attribute(attr="save"), args=[]) if isinstance(file, ast.Constant):
             # `trainer.save(path="runs", model_filename="net.pt")`
             told = {k.value.value for k in call.keywords if isinstance(k.value, ast.Constant)}
-            return {*str(file.value).split("/")} <= told
+            return file.value in told or {*str(file.value).split("/")} <= told
     to = path_of(call) if isinstance(call.func, ast.Attribute) and call.func.attr in WRITING else None
     return to is not None and _spelt(_opened(to)) == _spelt(_opened(file))
 

@@ -33,7 +33,7 @@ class GraphKeptAlive(Rule):
     Flags `total += loss`, `total = total + loss`, `losses.append(loss)`, `losses.extend([loss])`, `by_step[i] = loss` and
     `meter.update(loss)` (where the project's own `update` adds up what it is given) in a hot loop, when `loss` carries a
     graph: `backward` runs on it in the loop, a LightningModule's `training_step` returns it, or a module computes it while
-    gradients are on. Left alone: detached tensors and numbers, sums under `no_grad`, sums that start anew every few steps, and
+    gradients are on. Left alone: detached tensors and numbers, sums under `no_grad`, sums that start anew every few steps or go over the parts of one batch, and
     sums that `backward` runs on afterwards, or may run on because they are returned or handed on.
 
     ## Why is this bad
@@ -317,7 +317,9 @@ def _ends_with_step(target: ast.expr, hot: HotLoop, facts: Facts) -> bool:
 
 
 # What a loop over batches, or over steps, goes through.
-_OF_BATCHES = regex(r"(?i)load|batch|data|iter|epoch|step|range\(|sampler|corpus|queue|enumerate\((?:self\.)?\w*(?:train|val|test)")
+_OF_BATCHES = regex(
+    r"(?i)load|batch|data|iter|epoch|step|range\(|sampler|corpus|queue|enumerate\((?:self\.)?\w*(?:train|val|test)"
+)
 
 
 def _adds_to_itself(statement: ast.AST, path: str) -> bool:
