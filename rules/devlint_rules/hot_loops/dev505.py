@@ -306,14 +306,14 @@ def _ends_with_batch(target: ast.expr, facts: Facts) -> bool:
 def _ends_with_step(target: ast.expr, hot: HotLoop, facts: Facts) -> bool:
     """Whether a function begins a sum, and the loop that adds to it goes through parts of one batch: nothing in there makes a step, nor loads one."""
     loop, path = hot.node, access_path(target)
-    if not isinstance(loop, ast.For) or _OF_BATCHES.search(ast.unparse(loop.iter)) is not None:
+    if path is None or not isinstance(loop, ast.For) or _OF_BATCHES.search(ast.unparse(loop.iter)) is not None:
         return False
     if any(isinstance(n, ast.Attribute) and n.attr in ("step", "zero_grad") for n in walk(loop)):
         return False
     scope = facts.model.enclosing_scope(facts.statement)
-    bound = [b.statement for b in Region(scope, facts).bindings if b.path == path]
-    begun = [s for s in bound if not _adds_to_itself(s, path)]
-    return not isinstance(scope, ast.Module) and bool(begun) and all(s.lineno < loop.lineno for s in begun)
+    bound = [b for b in Region(scope, facts).bindings if b.path == path]
+    begun = [b.line for b in bound if not _adds_to_itself(b.statement, path)]
+    return not isinstance(scope, ast.Module) and bool(begun) and max(begun) < loop.lineno
 
 
 # What a loop over batches, or over steps, goes through.
