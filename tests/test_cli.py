@@ -344,6 +344,9 @@ def test_a_safe_fix_may_be_made_unsafe():
 def test_what_releases_before_0_4_lack_is_no_fix_where_a_project_says_that_it_runs_on_them(paper, says, is_offered):
     # There `map_location` is no text.
     write(paper, says)
+    write(
+        "train.py", 'import torch\n\nnet = torch.nn.Linear(2, 2).to("cuda" if torch.cuda.is_available() else "cpu")\n'
+    )
     write("load.py", UNSAFE)
     devlint("--fix", "--unsafe-fixes")
     assert ("map_location" in Path("load.py").read_text()) is is_offered

@@ -92,7 +92,7 @@ def _last_part(path: str) -> str:
 
 _OF_STATES = regex(r"state_?dict|\['(?:\w{1,40}_)?(?:model|net)'\]|^(?:\w{1,40}_)?(?:model|net) = ")
 _TAKING_UP = regex(
-    r"(?i)load|resum|restor|from_|init|pretrain|check_?point|ckpt|build|create|make|get_(?:\w+_)?(?:model|net)"
+    r"(?i)load|resum|restor|from_|init|pretrain|check_?point|ckpt|build|create|make|get_\w{0,40}(?:model|net)"
 )
 _KEEPING_CHECKPOINTS = regex(r"(?i)check_?point|ckpt|snapshot")
 # What stands between the parts of a path, with all before it.
