@@ -428,8 +428,9 @@ class PlacementModel(FileText):
         """
         seen = [(model, node) for model, _, node in self.callers(function)]
         cls = self.source.function_at(function).cls
-        method = "" if function.name == "forward" else function.name
-        if cls is not None and function.name != "__init__" and not (seen and method):
+        is_forward = function.name == "forward"
+        if cls is not None and (is_forward or not (seen or function.name == "__init__")):
+            method = "" if is_forward else function.name
             others = [
                 (file, node) for file in self.files_naming(cls.name) for node in file.calls_of_a(cls.name, method)
             ]
@@ -454,8 +455,9 @@ class PlacementModel(FileText):
         }
         called = {f"{name}.{method}" for name in names} if method else names
         found = [n for n in nodes if names and isinstance(n, ast.Call) and ast.unparse(n.func) in called]
-        for call in found if not method else ():
-            self.ensure_around(call)
+        if not method:
+            for call in found:
+                self.ensure_around(call)
         return found
 
     def function_called(self, call: ast.Call) -> FunctionNode | None:

@@ -93,7 +93,7 @@ def is_part_of_something_made(path: tuple[object, ...]) -> bool:
     return False
 
 
-def _is_kept_by_a_part(path: tuple[object, ...] | str) -> bool:
+def _is_kept_by_a_part(path: tuple[object, ...]) -> bool:
     """Whether a path leads to what a part of an object keeps, and is no parameter by its name: `self.layers[0].inputs`, which it may keep on the host."""
     *parts, last = [step[1:] for step in path if isinstance(step, str) and step.startswith(".")] or [""]
     return bool(parts) and last not in OF_TENSORS | _PARAMETERS

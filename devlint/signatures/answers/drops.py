@@ -97,9 +97,9 @@ def _is_asked_as_object(frame: Frame, call: ast.Call) -> bool:
 def _is_asked_as_module(frame: Frame, path: Path) -> bool:
     """Whether the function, or the class that keeps it, asks an input for what only modules have: `net.eval()`, though `net.norm(x)` may be a tensor's."""
     spelt = "".join(map(str, path))
-    asked = rf"(?<![\w.]){re.escape(spelt)}\.(?:eval|train|forward|parameters|state_dict|load_state_dict|modules|children|zero_grad)\("
     if frame.function is None or "[" in spelt:
         return False
+    asked = rf"(?<![\w.]){re.escape(spelt)}\.(?:eval|train|forward|parameters|state_dict|load_state_dict|modules|children|zero_grad)\("
     cls = frame.function.cls if len(path) > 1 else None
     text = frame.function.text if cls is None else frame.source.text_of(cls)
     return re.search(asked, text) is not None

@@ -76,14 +76,7 @@ class Atoms:
 
     def contradicts(self, clause: Clause) -> bool:
         """Whether a clause says of a thing that it is two different ones."""
-        if len(clause) < 2 or not self._equal:
-            return False
-        said: dict[int, Hashable] = {}
-        for literal in clause:
-            told = self._equal.get(literal)
-            if told is not None and said.setdefault(told[0], told[1]) != told[1]:
-                return True
-        return False
+        return len(clause) > 1 and self._settled(clause) is None
 
     def _settled(self, clause: Clause) -> Clause | None:
         """A clause without what follows from the rest of it, for a thing that is one constant is no other; None where it would be two."""

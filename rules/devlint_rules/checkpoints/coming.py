@@ -225,15 +225,16 @@ def _is_on_cuda(place: ast.expr, model: PlacementModel) -> bool:
         given = _set_in(cls, place.attr) if cls is not None else []
         return bool(given) and all(CUDA.fullmatch(ast.unparse(value)) for value in given)
     if isinstance(place, ast.Name):
-        given = _given_to(place, model)
         # `device = the_device` of a file that says `the_device = "cuda:0"`.
-        given = [v for g in given for v in ((_given_to(g, model) or [g]) if isinstance(g, ast.Name) else [g])]
+        given = [v for g in _given_to(place, model) for v in _given_to(g, model) or [g]]
         return bool(given) and all(CUDA.fullmatch(ast.unparse(value)) for value in given)
     return CUDA.fullmatch(ast.unparse(place)) is not None
 
 
-def _given_to(name: ast.Name, model: PlacementModel) -> list[ast.expr]:
-    """What a name is given at the top of its file and around."""
+def _given_to(name: ast.expr, model: PlacementModel) -> list[ast.expr]:
+    """What a name is given at the top of its file and around; nothing where it is no name."""
+    if not isinstance(name, ast.Name):
+        return []
     on_top = [n.value for n in model.source.bindings.get(name.id, ()) if isinstance(n, ast.Assign)]
     return [*on_top, *model.assigned_values(name)]
 

@@ -61,11 +61,10 @@ def speaks_of_model(call: ast.Call, facts: Facts) -> bool:
         return any(_OF_STATES.search(ast.unparse(s)) for s in (statement, *used.values()))
     scope = facts.model.enclosing_scope(call)
     around = scope.name if isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)) else ""
-    if _TAKING_UP.search(around) is None:
-        # `compare_models`, `generate_patches`: what else a function does with models says nothing of what it reads.
-        around = ""
+    # `compare_models`, `generate_patches`: what else a function does with models says nothing of what it reads.
+    taking = [around] if _TAKING_UP.search(around) is not None else []
     file = ast.unparse(call.args[0]) if call.args else ""
-    if any(map(_OF_MODELS.search, (around, _last_part(file), *_targets(call, facts), *keys_asked(call, facts)))):
+    if any(map(_OF_MODELS.search, (*taking, _last_part(file), *_targets(call, facts), *keys_asked(call, facts)))):
         return True
     if any(map(_KEEPING_CHECKPOINTS.search, (Path(facts.path).stem, *_classes_around(call, facts)))):
         return True
@@ -211,14 +210,13 @@ _ARRAY = regex(r"(?:np|numpy)\.(?:ndarray|typing\.NDArray|ndarray\[.*\])|(?:npt\
 
 
 _MODELS = (
-    r"(?i)state|model|net|optim|encoder|decoder|weight|epoch|check_?point|ckpt|pretrain|resum|snapshot|restor|param|backbone|module"
-    r"|polic|actor|critic|agent|teacher|student|lora|adapter|classif|generat|discrim|learner"
+    r"model|optim|encoder|decoder|weight|epoch|check_?point|ckpt|pretrain|resum|snapshot|restor|backbone|module"
+    r"|polic|critic|teacher|student|adapter|classif|generat|discrim|learner"
 )
-_OF_CHECKPOINTS = regex(rf"{_MODELS}|\.pth")
+_OF_CHECKPOINTS = regex(rf"(?i){_MODELS}|state|net|param|actor|agent|lora|\.pth")
 # The same, where no folder, and nothing that was said by the way, counts.
 _OF_MODELS = regex(
-    r"(?i:model|optim|encoder|decoder|weight|check_?point|ckpt|pretrain|resum|snapshot|restor|backbone|module|polic|critic|teacher|student"
-    r"|adapter|classif|generat|discrim|learner|network|state_?dict|epoch)|(?<![a-zA-Z])(?i:net|actor|lora|agent|states?)|(?<!\w)params\b|Net|Actor|LoRA|Lora|Agent|State"
+    rf"(?i:{_MODELS}|network|state_?dict)|(?<![a-zA-Z])(?i:net|actor|lora|agent|states?)|(?<!\w)params\b|Net|Actor|LoRA|Lora|Agent|State"
 )
 
 

@@ -181,12 +181,16 @@ def writes(call: ast.Call, file: ast.expr) -> bool:
     match call:
         case ast.Call(func=ast.Name(id="open"), args=[path, ast.Constant(value="wb"), *_]):
             return _spelt(path) == _spelt(_opened(file))
-        case ast.Call(func=ast.Attribute(attr="save"), args=[]) if isinstance(file, ast.Constant):
-            # `trainer.save(path="runs", model_filename="net.pt")`
-            told = {k.value.value for k in call.keywords if isinstance(k.value, ast.Constant)}
-            return file.value in told or {*str(file.value).split("/")} <= told
+        case ast.Call(func=ast.Attribute(attr="save"), args=[]) if _says_parts_of(file, call):
+            return True
     to = path_of(call) if isinstance(call.func, ast.Attribute) and call.func.attr in WRITING else None
     return to is not None and _spelt(_opened(to)) == _spelt(_opened(file))
+
+
+def _says_parts_of(file: ast.expr, call: ast.Call) -> bool:
+    """`trainer.save(path="runs", model_filename="net.pt")`, of `"runs/net.pt"`."""
+    told = {k.value.value for k in call.keywords if isinstance(k.value, ast.Constant)}
+    return isinstance(file, ast.Constant) and {*str(file.value).split("/")} <= told
 
 
 def _spelt(path: ast.expr) -> str:

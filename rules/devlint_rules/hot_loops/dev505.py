@@ -10,7 +10,7 @@ from devlint.facts import Kind, access_path, last_name, own_nodes, walk
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.hot_loops import stalls
-from devlint_rules.hot_loops.graphs import Graph, Region, added_up, gradients_are_on, only_read
+from devlint_rules.hot_loops.graphs import Binding, Graph, Region, added_up, gradients_are_on, only_read
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, FunctionModel, HotLoop, PlacementModel, Unit
@@ -293,27 +293,28 @@ def _starts_anew(target: ast.expr, region: Region, facts: Facts) -> bool:
 
 def _ends_with_batch(target: ast.expr, facts: Facts) -> bool:
     """Whether a loop over batches around makes the target anew: `total = 0.0`, and some passes over one batch add to it."""
-    path = access_path(target)
     around = set(facts.model.ancestors(facts.statement))
-    for bound in Region(facts.model.enclosing_scope(facts.statement), facts).bindings:
-        if bound.path == path and not _adds_to_itself(bound.statement, path):
-            hot = facts.model.hot_loop(bound.value)
-            if hot is not None and hot.kind == "batch" and hot.node in around:
-                return True
-    return False
+    made = (facts.model.hot_loop(bound.value) for bound in _beginnings(target, facts))
+    return any(hot is not None and hot.kind == "batch" and hot.node in around for hot in made)
 
 
 def _ends_with_step(target: ast.expr, hot: HotLoop, facts: Facts) -> bool:
     """Whether a function begins a sum, and the loop that adds to it goes through parts of one batch: nothing in there makes a step, nor loads one."""
-    loop, path = hot.node, access_path(target)
-    if path is None or not isinstance(loop, ast.For) or _OF_BATCHES.search(ast.unparse(loop.iter)) is not None:
+    loop = hot.node
+    if not isinstance(loop, ast.For) or _OF_BATCHES.search(ast.unparse(loop.iter)) is not None:
         return False
     if any(isinstance(n, ast.Attribute) and n.attr in ("step", "zero_grad") for n in walk(loop)):
         return False
-    scope = facts.model.enclosing_scope(facts.statement)
-    bound = [b for b in Region(scope, facts).bindings if b.path == path]
-    begun = [b.line for b in bound if not _adds_to_itself(b.statement, path)]
-    return not isinstance(scope, ast.Module) and bool(begun) and max(begun) < loop.lineno
+    begun = [bound.line for bound in _beginnings(target, facts)]
+    in_function = not isinstance(facts.model.enclosing_scope(facts.statement), ast.Module)
+    return in_function and bool(begun) and max(begun) < loop.lineno
+
+
+def _beginnings(target: ast.expr, facts: Facts) -> list[Binding]:
+    """Where the scope of a statement binds what that adds to, without adding to it: `total = 0.0`."""
+    path = access_path(target)
+    bindings = Region(facts.model.enclosing_scope(facts.statement), facts).bindings
+    return [b for b in bindings if b.path == path and not _adds_to_itself(b.statement, b.path)]
 
 
 # What a loop over batches, or over steps, goes through.
