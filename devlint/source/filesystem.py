@@ -48,12 +48,25 @@ class FileSystem:
         self.facts: dict[str, FileFacts] = {}
         self._new: set[str] = set()
         self._listings: dict[str, dict[str, bool] | None] = {}
+        self._real_folders: dict[Path, str] = {}
+        self._real: dict[Path, Path] = {}
 
     def new_facts(self) -> dict[str, FileFacts]:
         """What was found out since this was asked last."""
         new = {path: self.facts[path] for path in self._new}
         self._new.clear()
         return new
+
+    def real(self, path: Path) -> Path:
+        """Where a file really is, links followed."""
+        if path not in self._real:
+            folder = path.parent
+            if folder not in self._real_folders:
+                self._real_folders[folder] = os.path.realpath(folder)
+            # Most files are no links, and those of a folder are all where it is.
+            there = Path(self._real_folders[folder], path.name)
+            self._real[path] = Path(os.path.realpath(there)) if os.path.islink(there) else there  # noqa: PTH114
+        return self._real[path]
 
     def is_file(self, path: str | Path) -> bool:
         return self._entry(str(path)) is False
@@ -107,6 +120,11 @@ class FileSystem:
         """What stood for a file's bytes in the last run that met it; NO_TEXT where none did."""
         known = self._known.get(str(path))
         return known.digest if known is not None else NO_TEXT
+
+    def known_statements(self, path: Path) -> str | None:
+        """The import statements that a file had in the last run that met it; None where nobody asked for them then."""
+        known = self._known.get(str(path))
+        return known.imports if known is not None else None
 
     def _facts_of(self, path: Path) -> FileFacts | None:
         """What is known of a file; None where it can't be read."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 from devlint.disk import digest_of
@@ -33,7 +31,7 @@ class Importers:
         # By file: the dotted names that it imports, by the last part of each.
         self._imported: dict[Path, dict[str, list[str]]] = {}
         self._known: dict[Path, list[Path]] = {}
-        self._real = cache(lambda path: Path(os.path.realpath(path)))
+        self._real = roots.files.real
 
     def of(self, path: Path) -> list[Path]:
         """The files that import a file, tests left out; none where there are too many of them, or of files at all."""

@@ -15,6 +15,7 @@ from devlint.source.roots import COPIED, ImportRoots, imported_names
 from devlint.source.said import Unit
 from devlint.source.standing import Names
 from devlint.source.texts import may_bind
+from devlint.source.trails import trailed
 
 # The module of which all names are taken; it may begin with dots.
 _ALL_OF = regex(r"^[ \t]*from[ \t]+([\w.]+)[ \t]+import[ \t]+\*", re.MULTILINE)
@@ -51,11 +52,9 @@ class Imports:
     def __init__(self, roots: ImportRoots, names: Names) -> None:
         self._roots = roots
         self._names = names
-        self._known: dict[Path, set[tuple[str, ...]]] = {}
-        self._packages: dict[Path, list[Path]] = {}
+        self.trails = names.trails
         self._owned: dict[Path, frozenset[str]] = {}
-        self._broken: dict[Path, bool] = {}
-        self._built: dict[Path, bool] = {}
+        names.kinds["builds extensions"] = self._builds_extensions
 
     def imports(self, path: Path, other: Path) -> bool:
         """Whether a file imports another one, by way of the packages around it too, going by how its names end."""
@@ -63,18 +62,17 @@ class Imports:
             return True
         return any(self._names_module(path, package) for package in self._packages_with(other))
 
+    @trailed
     def _packages_with(self, other: Path) -> list[Path]:
         """The packages around a file that import it themselves: few do, and all files of a project are asked about each."""
-        if other not in self._packages:
-            around = [folder / "__init__.py" for folder in (other.parent, other.parent.parent)]
-            self._packages[other] = [package for package in around if self._names_module(package, other)]
-        return self._packages[other]
+        around = [folder / "__init__.py" for folder in (other.parent, other.parent.parent)]
+        return [package for package in around if self._names_module(package, other)]
 
     def takes_others(self, path: Path, unit: Unit) -> bool:
         """Whether a file takes other names out of that of a unit, one by one, and hasn't got the file itself."""
         parts = unit.path.with_suffix("").parts
         taken: set[str] = set()
-        for match in import_pattern().finditer(self._roots.files.import_statements(path)):
+        for match in import_pattern().finditer(self._names.statements(path)):
             module = tuple(name for name in (match["module"] or match["plain"]).strip(".").split(".") if name)
             names = imported_names(match["names"], original=True) if match["names"] else set()
             if not names and parts[-len(module) :] == module:
@@ -86,7 +84,7 @@ class Imports:
 
     def has_from_library(self, path: Path, unit: Unit, project: Path) -> bool:
         """Whether what has the name of a unit in a file is imported there from a library, which has one too."""
-        statements = self._roots.files.import_statements(path) if path.suffix == ".py" else ""
+        statements = self._names.statements(path) if path.suffix == ".py" else ""
         if unit.called not in statements:
             return False
         taken = [
@@ -101,12 +99,12 @@ class Imports:
         if not self.takes_all(path):
             return False
         project = self._names.project_of(path)
-        taken = _ALL_OF.findall(self._roots.files.import_statements(path))
+        taken = _ALL_OF.findall(self._names.statements(path))
         firsts = (module.partition(".")[0] for module in taken)
         return project is None or any(not first or first in self.own_names(project) for first in firsts)
 
     def takes_all(self, path: Path) -> bool:
-        return "import *" in self._roots.files.import_statements(path)
+        return "import *" in self._names.statements(path)
 
     def own_names(self, project: Path) -> frozenset[str]:
         """What a project's files and folders are called, itself and what is around it included."""
@@ -115,6 +113,7 @@ class Imports:
             self._owned[project] = frozenset(names)
         return self._owned[project]
 
+    @trailed
     def is_broken(self, path: Path) -> bool:
         """Whether a file surely fails as it begins: it imports what its project, or its folder, hasn't got, or what lies beside a copy of it alone.
 
@@ -122,14 +121,9 @@ class Imports:
         called (`models`). What a build makes,
         and what is looked for on paths of a program's own, may be there.
         """
-        if path not in self._broken:
-            self._broken[path] = self._lacks_something(path)
-        return self._broken[path]
-
-    def _lacks_something(self, path: Path) -> bool:
         if _OWN_PATHS.search(self._names.text(path)):
             return False
-        statements = import_pattern().finditer(self._roots.files.import_statements(path))
+        statements = import_pattern().finditer(self._names.statements(path))
         on_top = [match for match in statements if match[0][0] not in " \t"]
         return any(self._is_in_vain(match, path) for match in on_top) or self._is_stray(on_top, path)
 
@@ -185,11 +179,10 @@ class Imports:
 
     def _builds(self, path: Path) -> bool:
         """Whether the project of a file makes modules of code in other languages."""
-        project = self._names.project_of(path)
-        if project is not None and project not in self._built:
-            set_up = (f for f in self._names.listed(project) if f.name == "setup.py")
-            self._built[project] = any(_EXTENSIONS.search(self._names.text(f)) for f in set_up)
-        return project is not None and self._built[project]
+        return self._names.any_of_kind("builds extensions", among=self._listed(path))
+
+    def _builds_extensions(self, path: Path) -> bool:
+        return path.name == "setup.py" and _EXTENSIONS.search(self._names.text(path)) is not None
 
     def _is_own(self, place: Path, path: Path) -> bool:
         """Whether a module, or a folder that holds code, of a file's project is there, and no library's name is on it."""
@@ -210,7 +203,7 @@ class Imports:
         if files.is_folder(module / name) or files.is_file(module / f"{name}.py") or _BUILT.search(name):
             return True
         texts = [t for t in (module.parent / f"{module.name}.py", module / "__init__.py") if files.is_file(t)]
-        raws = [files.read_quietly(text) for text in texts]
+        raws = [self._names.raw(text) for text in texts]
         # A folder without a file of its own has nothing but modules.
         return any(may_bind(raw, name.encode()) or _DYNAMIC.search(raw) is not None for raw in raws)
 
@@ -218,18 +211,17 @@ class Imports:
         """Whether an import of a file ends like the name of another one."""
         return not self._imported(path).isdisjoint(_endings(other))
 
+    @trailed
     def _imported(self, path: Path) -> set[tuple[str, ...]]:
         """The modules that a file may import, each by what the parts of its path are, or end with."""
-        if path not in self._known:
-            found: set[tuple[str, ...]] = set()
-            around = self._names.around(path)
-            for match in import_pattern().finditer(self._roots.files.import_statements(path)):
-                names = imported_names(match["names"], original=True) if match["names"] else set()
-                for module in self._meant(match["module"] or match["plain"], path, around):
-                    found |= {(*module, name) for name in names}
-                    found |= {module} if module else set()
-            self._known[path] = found
-        return self._known[path]
+        found: set[tuple[str, ...]] = set()
+        around = self._names.around(path)
+        for match in import_pattern().finditer(self._names.statements(path)):
+            names = imported_names(match["names"], original=True) if match["names"] else set()
+            for module in self._meant(match["module"] or match["plain"], path, around):
+                found |= {(*module, name) for name in names}
+                found |= {module} if module else set()
+        return found
 
     def _meant(self, module: str, path: Path, around: list[Path]) -> list[tuple[str, ...]]:
         """What the paths of modules that a file means by a dotted name are, or end with.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from pathlib import Path
 
 from devlint.regexes import regex
@@ -10,6 +11,7 @@ from devlint.source.roots import COPIED, ImportRoots
 from devlint.source.said import COMMENT
 from devlint.source.standing import Names
 from devlint.source.texts import is_test_file
+from devlint.source.trails import trailed
 
 # What a package that stands no deeper than this has is its interface.
 MAX_DEPTH = 2
@@ -33,29 +35,40 @@ class Loads:
     def __init__(self, roots: ImportRoots, names: Names) -> None:
         self._roots = roots
         self._names = names
-        self._loaded: dict[Path, bool] = {}
-        self._unloaded: dict[Path, bool] = {}
-        self._alone: dict[Path, bool] = {}
-        self._by_name: dict[Path, bool] = {}
-        self._loaders: dict[Path, list[Path]] = {}
+        self.trails = names.trails
+        names.kinds |= {
+            "loads by name": self._loads_by_name,
+            "names modules of a folder": self._names_modules,
+            "names a package": self._names_package,
+            "names a module": self._names_stem,
+        }
 
+    @trailed
     def may_be_loaded_by_name(self, folder: Path, project: Path) -> bool:
         """Whether the modules of a folder may be loaded under names that are put together, of which it is a part."""
-        if folder not in self._by_name:
-            name = re.escape(folder.name)
-            # Looked for as plain text first: most files say none of these.
-            plain = tuple(f"{folder.name}{end}" for end in "./'\"")
-            quoted = re.compile(rf"['\"]([\w./]*)\b{name}[./'\"]")
-            # Who loads nothing himself may name a module, and elsewhere files of data.
-            dotted = re.compile(rf"['\"]((?:\w+\.)*){name}(?:\.\w+)+['\"]|['\"]([\w./]*)\b{name}/[\w/]*\.py['\"]")
-            self._by_name[folder] = any(
-                _leads_to(match[match.lastindex or 1], folder, file, project)
-                for file in self._loading(project)
-                for text in [self._names.text(file)]
-                if any(said in text for said in plain)
-                for match in (quoted if _loads(text) else dotted).finditer(text)
-            )
-        return self._by_name[folder]
+        listed = self._names.listed(project)
+        return self._any_loads(project) and self._names.any_of_kind(
+            "names modules of a folder", str(folder), str(project), among=listed
+        )
+
+    @trailed
+    def _any_loads(self, project: Path) -> bool:
+        return self._names.any_of_kind("loads by name", among=self._names.listed(project))
+
+    def _loads_by_name(self, file: Path) -> bool:
+        """Whether code loads modules under names that are put together."""
+        return _is_code(file) and _loads(self._names.text(file))
+
+    def _names_modules(self, file: Path, folder: str, project: str) -> bool:
+        """Whether code has a text that leads to modules of a folder."""
+        if not _is_code(file):
+            return False
+        text, (plain, quoted, dotted) = self._names.text(file), _naming(Path(folder).name)
+        # Looked for as plain text first: most files say none of these.
+        if not any(said in text for said in plain):
+            return False
+        found = (quoted if _loads(text) else dotted).finditer(text)
+        return any(_leads_to(match[match.lastindex or 1], Path(folder), file, Path(project)) for match in found)
 
     def is_in_package_alone(self, path: Path) -> bool:
         """Whether a module is no program, and stands in an inner package that nothing outside of it names: it is never loaded."""
@@ -63,14 +76,21 @@ class Loads:
         package = folder / "__init__.py"
         if project is None or not self._roots.files.is_file(package) or self.is_outer(package) or self.runs(path):
             return False
-        if folder not in self._alone:
-            named = re.compile(rf"\b{re.escape(folder.name)}\b|\bwalk_packages\b|\biter_modules\b")
-            outside = (
-                f for f in self._names.listed(project) if f.suffix in (".py", ".ipynb") and folder not in f.parents
-            )
-            self._alone[folder] = not any(named.search(self._names.text(f)) for f in outside)
-        return self._alone[folder]
+        return self._is_unnamed(folder, project)
 
+    @trailed
+    def _is_unnamed(self, folder: Path, project: Path) -> bool:
+        """Whether nothing outside of a package names it."""
+        return not self._names.any_of_kind("names a package", str(folder), among=self._names.listed(project))
+
+    def _names_package(self, file: Path, folder: str) -> bool:
+        """Whether code outside of a package says its name, or looks for packages."""
+        if file.suffix not in (".py", ".ipynb") or Path(folder) in file.parents:
+            return False
+        named = re.compile(rf"\b{re.escape(Path(folder).name)}\b|\bwalk_packages\b|\biter_modules\b")
+        return named.search(self._names.text(file)) is not None
+
+    @trailed
     def is_alone(self, path: Path) -> bool:
         """Whether a module of an inner folder is no program, and nothing names it, though most of its neighbours are imported: it is never loaded."""
         project, package = self._names.project_of(path), path.parent / "__init__.py"
@@ -79,10 +99,8 @@ class Loads:
         beside = [
             f for f in self._names.listed(project) if f.parent == path.parent and f.suffix == ".py" and f != package
         ]
-        if path not in self._unloaded:
-            known = [self._is_loaded(f, project) for f in beside if f != path]
-            self._unloaded[path] = 2 * sum(known) > len(known) and not self._is_loaded(path, project)
-        return self._unloaded[path]
+        known = [self._is_loaded(f, project) for f in beside if f != path]
+        return 2 * sum(known) > len(known) and not self._is_loaded(path, project)
 
     def is_outer(self, package: Path) -> bool:
         """Whether what a package has is the project's interface: that of an inner one is for those who import it."""
@@ -109,27 +127,34 @@ class Loads:
         """Whether a module does something at its top level, or takes options."""
         return _DOING.search(self._names.text(path)) is not None
 
-    def _loading(self, project: Path) -> list[Path]:
-        """The code of a project, where any of it loads modules under names that are put together; otherwise none."""
-        if project not in self._loaders:
-            code = [f for f in self._names.listed(project) if f.suffix == ".py" and not is_test_file(f)]
-            self._loaders[project] = code if any(_loads(self._names.text(f)) for f in code) else []
-        return self._loaders[project]
-
+    @trailed
     def _is_loaded(self, path: Path, project: Path) -> bool:
         """Whether an import, or a text, names a module."""
-        if path not in self._loaded:
-            holding = self._names.holding(path.stem, project)
-            self._loaded[path] = any(self._names_stem(f, path) for f in holding if f != path)
-        return self._loaded[path]
+        return self._names.any_of_kind("names a module", str(path), among=self._names.holding(path.stem, project))
 
-    def _names_stem(self, file: Path, path: Path) -> bool:
-        """Whether a file names a module: in an import, or anywhere else than behind another package's name."""
+    def _names_stem(self, file: Path, module: str) -> bool:
+        """Whether another file names a module: in an import, or anywhere else than behind another package's name."""
+        path = Path(module)
+        if file == path:
+            return False
         whole = re.compile(rf"(?:\b(\w+)\.)?\b{re.escape(path.stem)}\b")
         text = self._names.text(file)
         if file.suffix == ".py":
             text = "\n".join(COMMENT.sub("", line) for line in text.split("\n") if path.stem in line)
         return any(match[1] in (None, path.parent.name) for match in whole.finditer(text))
+
+
+@lru_cache(maxsize=256)
+def _naming(folder: str) -> tuple[tuple[str, ...], re.Pattern[str], re.Pattern[str]]:
+    """What names modules of a folder: as plain text, where modules are loaded, and elsewhere: there, files of data may be named."""
+    name = re.escape(folder)
+    quoted = re.compile(rf"['\"]([\w./]*)\b{name}[./'\"]")
+    dotted = re.compile(rf"['\"]((?:\w+\.)*){name}(?:\.\w+)+['\"]|['\"]([\w./]*)\b{name}/[\w/]*\.py['\"]")
+    return tuple(f"{folder}{end}" for end in "./'\""), quoted, dotted
+
+
+def _is_code(file: Path) -> bool:
+    return file.suffix == ".py" and not is_test_file(file)
 
 
 def _leads_to(before: str, folder: Path, file: Path, project: Path) -> bool:

@@ -18,7 +18,7 @@ Item = TypeVar("Item")
 
 
 class Answer(NamedTuple):
-    """An answer as text; it is surely the same while its `basis` is, where it has one."""
+    """An answer as text; it is surely the same while its `basis` is, where it has one, behind which may stand what it was found by."""
 
     text: str
     basis: str = ""

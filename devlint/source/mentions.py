@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from devlint.source.roots import ImportRoots
 from devlint.source.said import Part, Unit, split, words_of
 from devlint.source.standing import MAX_KEPT, Names
 from devlint.source.texts import Texts, is_test_file
+from devlint.source.trails import Look, Text, trailed
 
 # So many functions are followed back; behind more of them, one is taken to be used.
 MAX_FOLLOWED = 80
@@ -79,31 +81,42 @@ class Mentions:
         self._names = Names(roots, texts)
         self._imports = Imports(roots, self._names)
         self._loads = Loads(roots, self._names)
-        self._known: dict[tuple[Unit, bool], bool] = {}
-        self._unused: dict[tuple[Unit, bool], bool] = {}
+        self.trails = self._names.trails
         self._givens: dict[Path, Givens] = {}
-        self._around: dict[Path, bool] = {}
-        self._on_top: dict[Path, bool] = {}
-        self._left_over: dict[Path, frozenset[Unit]] = {}
-        self._by_text: dict[Path, bool] = {}
-        self._called: dict[tuple[Path, str, tuple[str, ...]], bool] = {}
-        self._kept: dict[tuple[Path, str], frozenset[str] | None] = {}
-        self.parts = lru_cache(maxsize=2_000)(self._parts_of)
+        self._split = lru_cache(maxsize=2_000)(self._parts_of)
+        self._names.kinds |= {
+            "names": self._names_file,
+            "asks": self._asks,
+            "takes by a text": self._takes_by_text,
+        }
 
     def basis(self, path: Path) -> str:
         """What stands for all texts that an answer hangs on."""
         return self._names.basis(path)
+
+    def gathered(self) -> AbstractContextManager[set[Look]]:
+        """What is looked at for the answers that are asked for meanwhile."""
+        return self.trails.gathered()
+
+    def spelt(self, path: Path, looks: set[Look]) -> str:
+        """As text, what an answer about a file was found by; nothing where that can't be followed again."""
+        return self._names.spelt(path, looks)
+
+    def leads_on(self, path: Path, basis: str, trail: str) -> bool:
+        """Whether nothing that an answer about a file was found by was changed since: it is the same now.
+
+        `basis` is the one that it was given under. False where that can't be told.
+        """
+        return self._names.leads_on(path, basis, trail)
 
     def is_unused(self, path: Path, cls: str, name: str, *, but_by_tests: bool = False) -> bool:
         """Whether nothing leads to a function of a file, or to a method of a class; False where that can't be told.
 
         `but_by_tests` asks whether nothing but tests does.
         """
-        unit = Unit(path.resolve(), cls, name)
-        if (unit, but_by_tests) not in self._unused:
-            self._unused[unit, but_by_tests] = self._is_unused(unit, but_by_tests)
-        return self._unused[unit, but_by_tests]
+        return self._is_unused(Unit(path.resolve(), cls, name), but_by_tests)
 
+    @trailed
     def _is_unused(self, unit: Unit, but_by_tests: bool) -> bool:
         path = unit.path
         project = self._names.project_of(path)
@@ -144,20 +157,17 @@ class Mentions:
         """Whether a file surely fails as it begins, by what it imports."""
         return self._imports.is_broken(path.resolve())
 
+    @trailed
     def is_called(self, path: Path, cls: str, methods: tuple[str, ...]) -> bool:
         """Whether somebody may call an object of a class of a file; `methods` are its own that do. True where that can't be told."""
         texts = self._texts_about(path, cls)
-        asked = (path, cls, methods)
-        if texts is not None and asked not in self._called:
-            self._called[asked] = may_be_called(cls, methods, *texts)
-        return texts is None or self._called[asked]
+        return texts is None or may_be_called(cls, methods, *texts)
 
+    @trailed
     def kept_as(self, path: Path, cls: str) -> frozenset[str] | None:
         """The names under which a project keeps the objects of a class of a file; None where they may be anywhere else too."""
         texts = self._texts_about(path, cls)
-        if texts is not None and (path, cls) not in self._kept:
-            self._kept[path, cls] = kept_as(cls, *texts)
-        return self._kept.get((path, cls))
+        return kept_as(cls, *texts) if texts is not None else None
 
     def _texts_about(self, path: Path, cls: str) -> tuple[Iterator[str], Iterator[str]] | None:
         """The code that names a class of a file, and all texts of its project, tests apart; None where others are called so, too many name it, or the texts are too large to be read for each class."""
@@ -190,28 +200,23 @@ class Mentions:
 
         In a folder that is marked as a project's, neighbours are all that aren't on top.
         """
-        folder = project if self._names.is_marked(project) else path.parent
-        if folder not in self._around:
-            deep = folder is project
-            neighbours = (
-                f
-                for f in self._names.listed(project)
-                if f.suffix == ".py" and not is_test_file(f) and (deep or f.parent == folder)
-            )
-            self._around[folder] = any(self._has_user(file, project) for file in neighbours)
-        return self._around[folder]
+        return self._shows_users_of(project if self._names.is_marked(project) else path.parent, project)
 
+    @trailed
+    def _shows_users_of(self, folder: Path, project: Path) -> bool:
+        neighbours = (
+            f
+            for f in self._names.listed(project)
+            if f.suffix == ".py" and not is_test_file(f) and folder in (project, f.parent)
+        )
+        return any(self._has_user(file, project) for file in neighbours)
+
+    @trailed
     def _is_on_top(self, path: Path, project: Path) -> bool:
         """Whether a file is a part of no package, and none beside it imports it: what it has is for those who come with it."""
-        if path not in self._on_top:
-            is_inner = "." in self._roots.name_of(path)[1] or (
-                path.parent != project and self._names.is_marked(project)
-            )
-            beside = (f for f in self._names.listed(project) if f.parent == path.parent and f != path)
-            self._on_top[path] = not is_inner and not any(
-                self._imports.imports(f, path) for f in beside if f.suffix == ".py"
-            )
-        return self._on_top[path]
+        is_inner = "." in self._roots.name_of(path)[1] or (path.parent != project and self._names.is_marked(project))
+        beside = (f for f in self._names.listed(project) if f.parent == path.parent and f != path)
+        return not is_inner and not any(self._imports.imports(f, path) for f in beside if f.suffix == ".py")
 
     def _is_left_behind(self, unit: Unit, project: Path) -> bool:
         """Whether what another file beside it defines under the same name is imported, and nothing names this file: the other came after."""
@@ -220,17 +225,20 @@ class Mentions:
         after = [f for f in self._names.defining(unit.called, project) if f in beside]
         if not any(unit._replace(path=f) in self.parts(f) and self._is_imported_by(f, beside) for f in after):
             return False
-        named = re.compile(rf"\b{re.escape(path.stem)}\b")
-        others = (f for f in self._names.listed(project) if f != path)
-        return not self._loads.runs(path) and not any(named.search(self._names.text(f)) for f in others)
+        if self._loads.runs(path):
+            return False
+        return not self._names.any_of_kind("names", str(path), among=self._names.listed(project))
+
+    def _names_file(self, file: Path, other: str) -> bool:
+        """Whether a file says the name of another one."""
+        path = Path(other)
+        return file != path and re.search(rf"\b{re.escape(path.stem)}\b", self._names.text(file)) is not None
 
     def _is_left_over(self, unit: Unit, project: Path) -> bool:
         """Whether nothing that a program runs leads to a unit of it, and nothing imports the program: what it was made of had that."""
-        path = unit.path
-        if path not in self._left_over:
-            self._left_over[path] = self._left_over_in(path, project)
-        return unit in self._left_over[path]
+        return unit in self._left_over_in(unit.path, project)
 
+    @trailed
     def _left_over_in(self, path: Path, project: Path) -> frozenset[Unit]:
         parts = self.parts(path)
         outside = Unit(path, "", "")
@@ -277,23 +285,22 @@ class Mentions:
         part = self.parts(unit.path).get(unit)
         return part is not None and "classmethod" in part.decorators and self._is_registered(unit.owner)
 
+    @trailed
     def _is_reached(self, unit: Unit, project: Path, but_by_tests: bool) -> bool:
         """Whether something, or something that is no test, leads to a unit, by way of others too."""
-        if (unit, but_by_tests) not in self._known:
-            seen = {unit}
-            waiting = deque(seen)
-            reached = False
-            while waiting and not reached:
-                here = waiting.popleft()
-                if but_by_tests and here != unit and is_test_file(here.path):
-                    continue
-                before = set(self._users(here, project)) if not self._is_entry(here, project) else None
-                reached = before is None or len(seen) > MAX_FOLLOWED
-                new = (before or set()) - seen
-                seen |= new
-                waiting += new
-            self._known[unit, but_by_tests] = reached
-        return self._known[unit, but_by_tests]
+        seen = {unit}
+        waiting = deque(seen)
+        while waiting:
+            here = waiting.popleft()
+            if but_by_tests and here != unit and is_test_file(here.path):
+                continue
+            if self._is_entry(here, project) or len(seen) > MAX_FOLLOWED:
+                return True
+            # In one order, so that the same is looked at in each run.
+            new = dict.fromkeys(self._users(here, project))
+            waiting += [user for user in new if user not in seen]
+            seen |= new.keys()
+        return False
 
     def _is_entry(self, unit: Unit, project: Path) -> bool:
         """Whether something that isn't in sight may use a unit, or the project runs it by itself."""
@@ -361,12 +368,14 @@ class Mentions:
     def _takes_quoted(self, path: Path) -> bool:
         """Whether code of a file's project takes what has a name that is told as a text: `getattr(models, name)`."""
         project = self._names.project_of(path)
-        if project is None:
-            return True
-        if project not in self._by_text:
-            code = (f for f in self._names.listed(project) if f.suffix in (".py", ".ipynb"))
-            self._by_text[project] = any(_BY_TEXT.search(self._names.text(f)) for f in code)
-        return self._by_text[project]
+        return project is None or self._any_takes_quoted(project)
+
+    @trailed
+    def _any_takes_quoted(self, project: Path) -> bool:
+        return self._names.any_of_kind("takes by a text", among=self._names.listed(project))
+
+    def _takes_by_text(self, file: Path) -> bool:
+        return file.suffix in (".py", ".ipynb") and _BY_TEXT.search(self._names.text(file)) is not None
 
     def _is_rare(self, unit: Unit, project: Path) -> bool:
         """Whether the name of a method tells who calls it."""
@@ -388,8 +397,11 @@ class Mentions:
             return False
         # The classes of the project that it is derived from may ask their own objects.
         owners = {*kept, unit.cls, "self"} if parts[unit.owner].bases - _PLAIN_BASES else {*kept, unit.cls}
-        asked = re.compile(rf"\b(?:{'|'.join(sorted(owners))})\.{unit.name}\b")
-        return not any(asked.search(self._names.text(f)) for f in self._names.listed(project) if not is_test_file(f))
+        asked = rf"\b(?:{'|'.join(sorted(owners))})\.{unit.name}\b"
+        return not self._names.any_of_kind("asks", asked, among=self._names.listed(project))
+
+    def _asks(self, file: Path, pattern: str) -> bool:
+        return not is_test_file(file) and re.search(pattern, self._names.text(file)) is not None
 
     def _is_called_by_base(self, unit: Unit, project: Path) -> bool:
         """Whether what a class is derived from calls a method of that name."""
@@ -411,7 +423,7 @@ class Mentions:
             # What leads back to itself is another class of the same name, which isn't seen.
             known[cls] = True
             part = self.parts(cls.path).get(cls)
-            found = [self._meant_by(base, cls, project) for base in (part.bases - _PLAIN_BASES if part else ())]
+            found = [self._meant_by(base, cls, project) for base in (_unknown(part) if part else ())]
             known[cls] = any(
                 not bases or any(self._has_unknown_base(b, project, known) for b in bases) for bases in found
             )
@@ -442,7 +454,7 @@ class Mentions:
         stars = re.compile(rf"^\s*from\s+[\w.]*\b{unit.path.stem}\s+import\s+\*", re.MULTILINE)
         inits = (folder / "__init__.py" for folder in (unit.path.parent, unit.path.parent.parent))
         return any(
-            stars.search(self._roots.files.import_statements(f))
+            stars.search(self._names.statements(f))
             for f in inits
             if self._roots.files.is_file(f) and self._loads.is_outer(f)
         )
@@ -463,22 +475,24 @@ class Mentions:
                     continue
                 yield other
 
-    def _lineage(self, cls: Unit, project: Path) -> set[Unit]:
+    def _lineage(self, cls: Unit, project: Path) -> list[Unit]:
         """A class and those of the project that it is derived from, going by their names."""
-        seen, waiting = {cls}, [cls]
-        while waiting:
-            here = waiting.pop()
+        seen = [cls]
+        for here in seen:
             part = self.parts(here.path).get(here)
-            bases = part.bases - _PLAIN_BASES if part is not None else set[str]()
-            new = {Unit(place, base, "") for base in bases for place in self._names.defining(base, project)} - seen
-            seen |= new
-            waiting += new
+            bases = _unknown(part) if part is not None else ()
+            found = (Unit(place, base, "") for base in bases for place in self._names.defining(base, project))
+            seen += [unit for unit in dict.fromkeys(found) if unit not in seen]
         return seen
 
     # -- one file ------------------------------------------------------------------------------------------------------
 
-    def _parts_of(self, path: Path) -> dict[Unit, Part]:
+    def parts(self, path: Path) -> dict[Unit, Part]:
         """The units of a file, with what their texts say."""
+        self.trails.note(Text(path))
+        return self._split(path)
+
+    def _parts_of(self, path: Path) -> dict[Unit, Part]:
         text = self._roots.files.read_quietly(path).decode("utf-8", "replace")
         if path.suffix == ".md":
             # What a document speaks of needn't be a name.
@@ -496,6 +510,11 @@ class Mentions:
         ):
             text = _LISTED.sub("", text)
         return dict(split(path, text if is_package else import_pattern().sub(_renaming, text)))
+
+
+def _unknown(part: Part) -> list[str]:
+    """The names of the bases of a class that may be the project's, in one order, so that the same is looked at in each run."""
+    return sorted(part.bases - _PLAIN_BASES)
 
 
 def _renaming(statement: re.Match[str]) -> str:

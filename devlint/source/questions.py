@@ -62,19 +62,24 @@ class Questions:
         if not before.basis:
             return before.text == _ANSWERS[kind](self, *words)
         basis = _BASES[kind](self, *words)
-        return before.basis == basis or before.text == self._answered(question, basis, before).text
+        return _basis_of(before) == basis or before.text == self._answered(question, basis, before).text
 
     def _answered(self, question: Question, basis: str, before: Answer) -> Answer:
         """The answer to a question now that its basis is another one than before; the next run needn't find it out again."""
         kind, *words = question
         earlier = self._texts.earlier
         last = earlier.get(question) if earlier is not None else None
-        if last is not None and last.basis == basis:
+        if last is not None and _basis_of(last) == basis:
             return last
-        found = None
+        answer = None
         if kind == "matching":
             found = self._texts.matching_since(question, before, words[0], _path(words[1]))
-        answer = Answer(_ANSWERS[kind](self, *words) if found is None else found, basis)
+            answer = None if found is None else Answer(found, basis)
+        elif kind in _TRAILED:
+            same = (a for a in (before, last) if a is not None and self._leads_on(_path(words[0]), a))
+            answer = next((Answer(a.text, _with_trail(basis, _trail_of(a))) for a in same), None)
+        if answer is None:
+            answer = self._found(question, basis)
         if earlier is not None:
             earlier.put(question, answer)
         return answer
@@ -90,9 +95,20 @@ class Questions:
             known = self.looks.answers.get(question)
             if known is None:
                 kind, *words = question
-                basis = _BASES[kind](self, *words) if kind in _BASES else ""
-                known = Answer(_ANSWERS[kind](self, *words), basis)
+                known = self._found(question, _BASES[kind](self, *words) if kind in _BASES else "")
             self.looks.note(spelt, question, known)
+
+    def _found(self, question: Question, basis: str) -> Answer:
+        """The answer to a question, under a basis."""
+        kind, *words = question
+        if kind not in _TRAILED:
+            return Answer(_ANSWERS[kind](self, *words), basis)
+        with self._mentions.gathered() as looks:
+            text = _ANSWERS[kind](self, *words)
+        return Answer(text, _with_trail(basis, self._mentions.spelt(_path(words[0]), looks)))
+
+    def _leads_on(self, path: Path, before: Answer) -> bool:
+        return self._mentions.leads_on(path, _basis_of(before), _trail_of(before))
 
     def name_of(self, path: Path) -> tuple[Path, str]:
         """(import root, dotted name) of a file, by the packages that it stands in."""
@@ -325,6 +341,22 @@ class Questions:
     def note_text(self, path: Path, asking: Path) -> None:
         """Remembers that what a file holds was looked at, now or before, for a file that asks."""
         self._note(asking, ("text", str(path)))
+
+
+# What was looked at for the answers to these is kept behind their basis.
+_TRAILED = ("unused", "tested", "broken", "called", "kept")
+
+
+def _with_trail(basis: str, trail: str) -> str:
+    return f"{basis}\0{trail}"
+
+
+def _basis_of(answer: Answer) -> str:
+    return answer.basis.partition("\0")[0]
+
+
+def _trail_of(answer: Answer) -> str:
+    return answer.basis.partition("\0")[2]
 
 
 # The same few are asked about again and again.

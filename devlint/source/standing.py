@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from devlint.disk import digest_of
 from devlint.patterns import USUAL_EXCLUDES
 from devlint.regexes import regex
 from devlint.source.roots import PAGES, TERMS, ImportRoots
 from devlint.source.texts import Texts
+from devlint.source.trails import Look, Search, Statements, Text, Trails, Word
 
 # A project with more files than these is too large to tell.
 MAX_FILES = 8_000
@@ -66,12 +69,33 @@ class Names:
         self._looked_for: dict[Path, dict[bytes, tuple[list[Path], list[Path]]]] = {}
         self._index: dict[Path, tuple[Standing, Standing]] = {}
         self._bases: dict[Path, str] = {}
+        self._changes: dict[Path, tuple[str, list[int]]] = {}
         self._large: dict[Path, bool] = {}
         self._modules_asked: dict[Path, set[bytes]] = {}
+        self.trails = Trails()
+        # Whether a file is of a kind that is searched for.
+        self.kinds: dict[str, Callable[..., bool]] = {}
+
+    def raw(self, file: Path) -> bytes:
+        """What a file holds; nothing where it can't be read."""
+        self.trails.note(Text(file))
+        return self._roots.files.read_quietly(file)
 
     def text(self, file: Path) -> str:
         """What a file says; nothing where it can't be read."""
-        return self._roots.files.read_quietly(file).decode("utf-8", "replace")
+        return self.raw(file).decode("utf-8", "replace")
+
+    def statements(self, file: Path) -> str:
+        """The import statements of a file."""
+        self.trails.note(Statements(file))
+        return self._roots.files.import_statements(file)
+
+    def any_of_kind(self, kind: str, *about: str, among: Iterable[Path]) -> bool:
+        """Whether one of some files is of a kind; all that are in the project must be among these."""
+        with self.trails.gathered():
+            found = next((file for file in among if self.kinds[kind](file, *about)), None)
+        self.trails.note(Search(kind, about, found))
+        return found is not None
 
     def basis(self, path: Path) -> str:
         """What stands for all texts that an answer hangs on."""
@@ -79,9 +103,78 @@ class Names:
         if project is None:
             return "none"
         if project not in self._bases:
-            spelt = (f"{file}\0{self._roots.files.digest(file)}" for file in self.listed(project))
-            self._bases[project] = digest_of("\0".join(spelt).encode("utf-8", "surrogateescape"))
+            self._bases[project] = _spelt_basis(self.listed(project), self._roots.files.digest)
         return self._bases[project]
+
+    def spelt(self, path: Path, looks: Iterable[Look]) -> str:
+        """What an answer about a file was found by, as text: files by their place in the list of all, and words with where they stood.
+
+        Nothing where it was found outside of the file's project too.
+        """
+        project, looks = self.project_of(path.resolve()), list(looks)
+        if any(isinstance(look, Word) and look.among != project for look in looks):
+            return ""
+        places = {file: place for place, file in enumerate(self.listed(project))} if project is not None else {}
+        try:
+            return json.dumps(
+                {
+                    "texts": sorted({places[look.file] for look in looks if isinstance(look, Text)}),
+                    "statements": sorted({places[look.of] for look in looks if isinstance(look, Statements)}),
+                    "words": {
+                        look.name: [[places[file] for file in files] for files in self._standing(look.name, look.among)]
+                        for look in sorted(look for look in looks if isinstance(look, Word))
+                    },
+                    "searches": sorted(
+                        [look.kind, *look.about, -1 if look.found is None else places[look.found]]
+                        for look in looks
+                        if isinstance(look, Search)
+                    ),
+                },
+                separators=(",", ":"),
+            )
+        except KeyError:
+            return ""
+
+    def leads_on(self, path: Path, basis: str, trail: str) -> bool:
+        """Whether what an answer about a file was found by is as it was, where that is `spelt` and was given under a basis."""
+        project = self.project_of(path.resolve())
+        if project is None or not trail:
+            return False
+        if project not in self._changes:
+            known, now = self._roots.files.known_digest, self._roots.files.digest
+            listed = self.listed(project)
+            changed = [place for place, file in enumerate(listed) if known(file) != now(file)]
+            self._changes[project] = _spelt_basis(listed, known), changed
+        before, changed = self._changes[project]
+        files, said = list(self.listed(project)), json.loads(trail)
+        return before == basis and all(self._is_untouched(files[place], place, said) for place in changed)
+
+    def _is_untouched(self, file: Path, place: int, trail: dict[str, Any]) -> bool:
+        """Whether a file that was changed is to an answer what it was, going by what that was found by."""
+        files = self._roots.files
+        if place in trail["texts"]:
+            return False
+        if place in trail["statements"] and files.known_statements(file) != files.import_statements(file):
+            return False
+        if not all(self._stands_as_before(word, file, place, *where) for word, where in trail["words"].items()):
+            return False
+        return all(
+            found not in (-1, place) or self.kinds[kind](file, *about) == (found == place)
+            for kind, *about, found in trail["searches"]
+        )
+
+    def _stands_as_before(self, name: str, file: Path, place: int, standing: list[int], defining: list[int]) -> bool:
+        """Whether a name stands in a file, and is defined there, as it was when these files had it."""
+        word, raw = name.encode(), self._texts.kept(file)
+        if not _WORD.fullmatch(word):
+            return True
+        stands = word in raw and re.search(rb"\b%s\b" % word, raw) is not None
+        defines = stands and file.suffix == ".py" and _stands_on_line(re.compile(_DEFINING % word), word, raw)
+        # Behind the last one that was listed, more may have it.
+        if defines != (place in defining) and not _is_behind(place, defining):
+            return False
+        # Of a name that nothing defines, none was listed.
+        return not defining or stands == (place in standing) or _is_behind(place, standing)
 
     def project_of(self, path: Path) -> Path | None:
         """The folder of the project that a file is a part of; None for loose files."""
@@ -157,6 +250,7 @@ class Names:
 
     def _standing(self, name: str, project: Path) -> tuple[list[Path], list[Path]]:
         """The files in which a name stands, if the project defines it, and those that define it."""
+        self.trails.note(Word(name, project))
         word = name.encode()
         known = self._looked_for.setdefault(project, {})
         if word not in known and len(known) < _FEW and project not in self._index and self._is_kept(project):
@@ -212,6 +306,16 @@ class Names:
     def has_one(self, folder: Path, names: tuple[str, ...]) -> bool:
         """Whether one of some files lies in a folder."""
         return any(self._roots.files.is_file(folder / name) for name in names)
+
+
+def _is_behind(place: int, listed: list[int]) -> bool:
+    """Whether a file comes behind those that were listed, where these are as many as are kept."""
+    return len(listed) > MAX_KEPT and place > listed[-1]
+
+
+def _spelt_basis(files: Iterable[Path], digest: Callable[[Path], str]) -> str:
+    spelt = "\0".join([f"{file}\0{digest(file)}" for file in files])
+    return digest_of(spelt.encode("utf-8", "surrogateescape"))
 
 
 def _is_small(path: Path) -> bool:
