@@ -19,6 +19,7 @@ from devlint.source.filesystem import import_pattern
 from devlint.source.givens import Givens
 from devlint.source.imports import Imports
 from devlint.source.loads import Loads
+from devlint.source.retracing import Retracing
 from devlint.source.roots import ImportRoots
 from devlint.source.said import Part, Unit, split, words_of
 from devlint.source.standing import MAX_KEPT, Names
@@ -82,6 +83,7 @@ class Mentions:
         self._imports = Imports(roots, self._names)
         self._loads = Loads(roots, self._names)
         self.trails = self._names.trails
+        self._retracing = Retracing(self._names, roots.files)
         self._givens: dict[Path, Givens] = {}
         self._split = lru_cache(maxsize=2_000)(self._parts_of)
         self._names.kinds |= {
@@ -100,14 +102,14 @@ class Mentions:
 
     def spelt(self, path: Path, looks: set[Look]) -> str:
         """As text, what an answer about a file was found by; nothing where that can't be followed again."""
-        return self._names.spelt(path, looks)
+        return self._retracing.spelt(path, looks)
 
     def leads_on(self, path: Path, basis: str, trail: str) -> bool:
         """Whether nothing that an answer about a file was found by was changed since: it is the same now.
 
         `basis` is the one that it was given under. False where that can't be told.
         """
-        return self._names.leads_on(path, basis, trail)
+        return self._retracing.leads_on(path, basis, trail)
 
     def is_unused(self, path: Path, cls: str, name: str, *, but_by_tests: bool = False) -> bool:
         """Whether nothing leads to a function of a file, or to a method of a class; False where that can't be told.

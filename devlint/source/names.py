@@ -32,7 +32,7 @@ def is_unbound(name: ast.Name, source: SourceModule, project: Project) -> bool:
     scopes = [p for p in source.ancestors(name) if not isinstance(p, ast.Module)]
     if any(name.id in _bound_by(scope) for scope in scopes):
         return False
-    return not _binds(source, name.id, project, _MAX_STARS)
+    return not _binds(source, name.id, project, _MAX_STARS, source)
 
 
 # Each name that a file reads asks the same few texts.
@@ -61,15 +61,15 @@ def _bound_at_top(tree: ast.Module) -> frozenset[str]:
     return frozenset((*_stored(tree), *by_functions))
 
 
-def _binds(source: SourceModule, name: str, project: Project, stars: int) -> bool:
-    """Whether a module's top level binds a name, or may."""
+def _binds(source: SourceModule, name: str, project: Project, stars: int, user: SourceModule) -> bool:
+    """Whether a module's top level binds a name, or may; `user` is the file that uses it."""
     if name in _bound_at_top(source.tree):
         return True
     for star in source.star_imports:
-        module = project.find(source.absolute(star), source.file) if stars else None
+        module = project.find(source.absolute(star), source.file, user.file) if stars else None
         if module is None or module.is_package or _binds_at_run_time(module.text):
             return True
-        if module is not source and _binds(module, name, project, stars - 1):
+        if module is not source and _binds(module, name, project, stars - 1, user):
             return True
     return False
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import gc
 import io
-import re
 import sys
 import tokenize
 import warnings
@@ -17,7 +16,6 @@ from devlint.source.filesystem import FileSystem
 from devlint.source.looks import Looks
 from devlint.source.questions import Questions
 from devlint.source.shallow import make_shallow
-from devlint.source.texts import may_bind
 
 if TYPE_CHECKING:
     from devlint.source.modules import SourceModule
@@ -87,20 +85,18 @@ class Project(Questions):
         # What analyses of the project's modules have worked out so far.
         self.memory: dict[Hashable, object] = {}
 
-    def find(self, name: str, asking: Path) -> SourceModule | None:
-        """The parsed module of that dotted name as `asking` would import it, or None outside the project."""
-        location = self.locate(name, asking)
-        return self.load(location, asking) if location else None
+    def find(self, name: str, asking: Path, user: Path | None = None) -> SourceModule | None:
+        """The parsed module of that dotted name as `asking` would import it, or None outside the project.
 
-    def may_bring(self, name: str, word: str, asking: Path) -> bool:
+        `user` is the file whose findings hang on it, where that is another one.
+        """
+        location = self.locate(name, asking, user)
+        return self.load(location, user or asking) if location else None
+
+    def may_bring(self, name: str, word: str, asking: Path, user: Path) -> bool:
         """Whether the module of a dotted name may bind a word, or bring it by a star: told from its text, without parsing it."""
-        location = self.locate(name, asking)
-        if location is None or location in self._modules:
-            return location is not None
-        self.looks.note_read(str(asking), str(location))
-        self.note_text(location, location)
-        raw = self._texts.kept(location)
-        return may_bind(raw, word.encode()) or re.search(rb"\bimport\s*\*", raw) is not None
+        location = self.locate(name, asking, user)
+        return location is not None and self.brings(location, word, user)
 
     @property
     def loaded(self) -> frozenset[Path]:

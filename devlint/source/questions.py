@@ -15,7 +15,7 @@ from devlint.source.filesystem import NO_TEXT, FileSystem
 from devlint.source.importers import Importers
 from devlint.source.looks import Answer, Answered, Looks, Question
 from devlint.source.roots import ImportRoots
-from devlint.source.texts import Texts, TooManyError, is_test_file, shows_off
+from devlint.source.texts import Texts, TooManyError, is_test_file, may_bind, shows_off
 from devlint.source.widths import FILES as WIDTH_FILES
 from devlint.source.widths import told_form, told_width
 
@@ -47,8 +47,9 @@ class Questions:
         self._importers = Importers(self._roots, self._texts)
         self._callers = Importers(self._roots, self._texts, MAX_CALLING_FILES, MAX_FILES_WITH_CALLERS)
         self._matching: dict[tuple[str, str], bool] = {}
+        self._bringing: dict[tuple[Path, str], bool] = {}
         # Where names led, by the file that asked: that is noted.
-        self._located: dict[tuple[str, Path], Path | None] = {}
+        self._located: dict[tuple[str, Path, Path | None], Path | None] = {}
 
     @cached_property
     def _mentions(self) -> Mentions:
@@ -59,9 +60,9 @@ class Questions:
     def holds(self, question: Question, before: Answer) -> bool:
         """Whether a question that was asked in an earlier run is answered the same now."""
         kind, *words = question
-        if not before.basis:
+        basis = _BASES[kind](self, *words) if before.basis else ""
+        if not basis:
             return before.text == _ANSWERS[kind](self, *words)
-        basis = _BASES[kind](self, *words)
         return _basis_of(before) == basis or before.text == self._answered(question, basis, before).text
 
     def _answered(self, question: Question, basis: str, before: Answer) -> Answer:
@@ -115,11 +116,11 @@ class Questions:
         self._note(path, ("package", str(path.parent)))
         return self._roots.name_of(path)
 
-    def locate(self, name: str, asking: Path) -> Path | None:
-        """The file of that dotted name as `asking` would import it, or None."""
-        asked = (name, asking)
+    def locate(self, name: str, asking: Path, user: Path | None = None) -> Path | None:
+        """The file of that dotted name as `asking` would import it, or None; `user` is the file whose findings hang on that."""
+        asked = (name, asking, user)
         if asked not in self._located:
-            self._note(asking, ("place", name, str(asking.parent)))
+            self._note(user or asking, ("place", name, str(asking.parent)))
             self._located[asked] = self._roots.place(name, asking.parent)
         return self._located[asked]
 
@@ -295,6 +296,18 @@ class Questions:
             self._matching[key] = re.search(pattern.encode(), self._texts.kept(Path(path))) is not None
         return self._matching[key]
 
+    def brings(self, path: Path, word: str, asking: Path) -> bool:
+        """Whether a file may bind a word, or bring it by a star."""
+        self._note(asking, ("brings", str(path), word))
+        return self._may_bring(path, word)
+
+    def _may_bring(self, path: Path, word: str) -> bool:
+        if (path, word) not in self._bringing:
+            raw = self._texts.kept(path)
+            found = may_bind(raw, word.encode()) or re.search(rb"\bimport\s*\*", raw) is not None
+            self._bringing[path, word] = found
+        return self._bringing[path, word]
+
     def read(self, path: Path, asking: Path) -> bytes:
         """The bytes of a file, for a file that asks; raises OSError."""
         digest = NO_TEXT
@@ -348,7 +361,7 @@ _TRAILED = ("unused", "tested", "broken", "called", "kept")
 
 
 def _with_trail(basis: str, trail: str) -> str:
-    return f"{basis}\0{trail}"
+    return f"{basis}\0{trail}" if trail else basis
 
 
 def _basis_of(answer: Answer) -> str:
@@ -368,6 +381,7 @@ _ANSWERS: dict[str, Callable[..., str]] = {
     "outside": lambda project, first, folder: str(project._roots.is_outside(first, _path(folder))),
     "text": lambda project, path: project._files.digest(_path(path)),
     "matches": lambda project, path, pattern: str(project._matches(path, pattern)),
+    "brings": lambda project, path, word: str(project._may_bring(_path(path), word)),
     "importers": lambda project, path: "\0".join(map(str, project._importers.of(_path(path)))),
     "calling": lambda project, path: "\0".join(map(str, project._callers.of(_path(path)))),
     "unused": lambda project, path, cls, name: str(project._mentions.is_unused(_path(path), cls, name)),
@@ -387,6 +401,7 @@ _ANSWERS: dict[str, Callable[..., str]] = {
 # What is quickly told, and while it is the same, the answer is.
 _BASES: dict[str, Callable[..., str]] = {
     "matches": lambda project, path, pattern: project._files.digest(_path(path)),
+    "brings": lambda project, path, word: project._files.digest(_path(path)),
     "importers": lambda project, path: project._importers.basis(_path(path)),
     "calling": lambda project, path: project._callers.basis(_path(path)),
     "matching": lambda project, pattern, folder: project._texts.basis(_path(folder)),

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 from devlint.disk import digest_of
 from devlint.patterns import USUAL_EXCLUDES
 from devlint.regexes import regex
 from devlint.source.roots import PAGES, TERMS, ImportRoots
 from devlint.source.texts import Texts
-from devlint.source.trails import Look, Search, Statements, Text, Trails, Word
+from devlint.source.trails import Search, Statements, Text, Trails, Word
 
 # A project with more files than these is too large to tell.
 MAX_FILES = 8_000
@@ -28,6 +26,7 @@ MAX_ABOVE = 8
 
 _RELEASING = ("pyproject.toml", "setup.py", "setup.cfg")
 _MARKS = (*_RELEASING, "requirements.txt")
+_TELLING = frozenset({*_MARKS, *PAGES, *TERMS, "README.txt", ".git"})
 _TEXTS = (".py", ".ipynb", ".md", ".rst", ".toml", ".cfg", ".ini", ".yaml", ".yml", ".json", ".sh")
 # Larger texts than these that are no code hold data.
 MAX_DATA_BYTES = 200_000
@@ -45,9 +44,16 @@ _DEFINED = regex(_DEFINING % rb"(\w+)", re.MULTILINE)
 Standing = dict[bytes, list[Path]]
 
 
-def _stands_on_line(pattern: re.Pattern[bytes], word: bytes, raw: bytes) -> bool:
-    """Whether an expression matches a line from its beginning, which has a word in it."""
-    at = raw.find(word)
+def is_word(word: bytes) -> bool:
+    """Whether something can be a name as they are looked for: others stand nowhere."""
+    return _WORD.fullmatch(word) is not None
+
+
+def defines(path: Path, raw: bytes, word: bytes) -> bool:
+    """Whether a file that holds `raw` is code that defines a name."""
+    if path.suffix != ".py":
+        return False
+    pattern, at = re.compile(_DEFINING % word), raw.find(word)
     while at >= 0:
         if pattern.match(raw[raw.rfind(b"\n", 0, at) + 1 : at + len(word) + 1]):
             return True
@@ -63,13 +69,14 @@ class Names:
         self._texts = texts
         # By project folder: its files, and the files in which each name stands that the project defines.
         self._files: dict[Path, dict[Path, None]] = {}
+        # What lies in the folders of each project that tells whose projects they are.
+        self._telling: dict[Path, list[str]] = {}
         self._projects: dict[tuple[Path, bool], Path | None] = {}
         # Those whose texts were all looked through.
         self._searched: set[Path] = set()
         self._looked_for: dict[Path, dict[bytes, tuple[list[Path], list[Path]]]] = {}
         self._index: dict[Path, tuple[Standing, Standing]] = {}
         self._bases: dict[Path, str] = {}
-        self._changes: dict[Path, tuple[str, list[int]]] = {}
         self._large: dict[Path, bool] = {}
         self._modules_asked: dict[Path, set[bytes]] = {}
         self.trails = Trails()
@@ -98,83 +105,18 @@ class Names:
         return found is not None
 
     def basis(self, path: Path) -> str:
-        """What stands for all texts that an answer hangs on."""
+        """What stands for all texts that an answer hangs on; nothing for loose files, which may have any others beside them."""
         project = self.project_of(path.resolve())
         if project is None:
-            return "none"
+            return ""
         if project not in self._bases:
-            self._bases[project] = _spelt_basis(self.listed(project), self._roots.files.digest)
+            self._bases[project] = self.basis_of(project, self._roots.files.digest)
         return self._bases[project]
 
-    def spelt(self, path: Path, looks: Iterable[Look]) -> str:
-        """What an answer about a file was found by, as text: files by their place in the list of all, and words with where they stood.
-
-        Nothing where it was found outside of the file's project too.
-        """
-        project, looks = self.project_of(path.resolve()), list(looks)
-        if any(isinstance(look, Word) and look.among != project for look in looks):
-            return ""
-        places = {file: place for place, file in enumerate(self.listed(project))} if project is not None else {}
-        try:
-            return json.dumps(
-                {
-                    "texts": sorted({places[look.file] for look in looks if isinstance(look, Text)}),
-                    "statements": sorted({places[look.of] for look in looks if isinstance(look, Statements)}),
-                    "words": {
-                        look.name: [[places[file] for file in files] for files in self._standing(look.name, look.among)]
-                        for look in sorted(look for look in looks if isinstance(look, Word))
-                    },
-                    "searches": sorted(
-                        [look.kind, *look.about, -1 if look.found is None else places[look.found]]
-                        for look in looks
-                        if isinstance(look, Search)
-                    ),
-                },
-                separators=(",", ":"),
-            )
-        except KeyError:
-            return ""
-
-    def leads_on(self, path: Path, basis: str, trail: str) -> bool:
-        """Whether what an answer about a file was found by is as it was, where that is `spelt` and was given under a basis."""
-        project = self.project_of(path.resolve())
-        if project is None or not trail:
-            return False
-        if project not in self._changes:
-            known, now = self._roots.files.known_digest, self._roots.files.digest
-            listed = self.listed(project)
-            changed = [place for place, file in enumerate(listed) if known(file) != now(file)]
-            self._changes[project] = _spelt_basis(listed, known), changed
-        before, changed = self._changes[project]
-        files, said = list(self.listed(project)), json.loads(trail)
-        return before == basis and all(self._is_untouched(files[place], place, said) for place in changed)
-
-    def _is_untouched(self, file: Path, place: int, trail: dict[str, Any]) -> bool:
-        """Whether a file that was changed is to an answer what it was, going by what that was found by."""
-        files = self._roots.files
-        if place in trail["texts"]:
-            return False
-        if place in trail["statements"] and files.known_statements(file) != files.import_statements(file):
-            return False
-        if not all(self._stands_as_before(word, file, place, *where) for word, where in trail["words"].items()):
-            return False
-        return all(
-            found not in (-1, place) or self.kinds[kind](file, *about) == (found == place)
-            for kind, *about, found in trail["searches"]
-        )
-
-    def _stands_as_before(self, name: str, file: Path, place: int, standing: list[int], defining: list[int]) -> bool:
-        """Whether a name stands in a file, and is defined there, as it was when these files had it."""
-        word, raw = name.encode(), self._texts.kept(file)
-        if not _WORD.fullmatch(word):
-            return True
-        stands = word in raw and re.search(rb"\b%s\b" % word, raw) is not None
-        defines = stands and file.suffix == ".py" and _stands_on_line(re.compile(_DEFINING % word), word, raw)
-        # Behind the last one that was listed, more may have it.
-        if defines != (place in defining) and not _is_behind(place, defining):
-            return False
-        # Of a name that nothing defines, none was listed.
-        return not defining or stands == (place in standing) or _is_behind(place, standing)
+    def basis_of(self, project: Path, digest: Callable[[Path], str]) -> str:
+        """What stands for what the texts of a project hold, going by what stands for each, and for what lies beside them."""
+        spelt = [f"{file}\0{digest(file)}" for file in self.listed(project)]
+        return digest_of("\0".join((*spelt, *self._telling[project])).encode("utf-8", "surrogateescape"))
 
     def project_of(self, path: Path) -> Path | None:
         """The folder of the project that a file is a part of; None for loose files."""
@@ -203,7 +145,9 @@ class Names:
         """The texts of a project; none where there are too many of them."""
         if project not in self._files:
             found: list[Path] = []
+            telling: list[str] = []
             for seen, (where, folders, names) in enumerate(os.walk(project)):
+                telling += sorted(f"{where}/{name}" for name in _TELLING.intersection((*folders, *names)))
                 # What is hidden is for tools, devlint's own baseline among them: a branch called `main` calls no function.
                 folders[:] = sorted(f for f in folders if f not in USUAL_EXCLUDES and not f.startswith("."))
                 texts = (Path(where, name) for name in sorted(names) if name.endswith(_TEXTS) and name[0] != ".")
@@ -212,6 +156,7 @@ class Names:
                     found = []
                     break
             self._files[project] = dict.fromkeys(found)
+            self._telling[project] = telling
         return self._files[project]
 
     def is_large(self, project: Path) -> bool:
@@ -241,14 +186,14 @@ class Names:
         word = stem.encode()
         asked = self._modules_asked.setdefault(project, set())
         asked.add(word)
-        if _WORD.fullmatch(word) and (project in self._index or len(asked) > _FEW):
+        if is_word(word) and (project in self._index or len(asked) > _FEW):
             found = self._indexed(project)[0].get(word, [])
             # Of more of them the index doesn't tell all.
             if len(found) <= MAX_KEPT:
                 return found
         return (f for f in self.listed(project) if word in self._texts.kept(f))
 
-    def _standing(self, name: str, project: Path) -> tuple[list[Path], list[Path]]:
+    def standing(self, name: str, project: Path) -> tuple[list[Path], list[Path]]:
         """The files in which a name stands, if the project defines it, and those that define it."""
         self.trails.note(Word(name, project))
         word = name.encode()
@@ -266,30 +211,29 @@ class Names:
 
     def _look_for(self, word: bytes, project: Path) -> tuple[list[Path], list[Path]]:
         """The same, of a name that nothing is known of: what an index of all names would tell."""
-        if not _WORD.fullmatch(word):
+        if not is_word(word):
             return [], []
         listed = self.listed(project)
-        holding, definition = self._texts.standing(word, project, listed), re.compile(_DEFINING % word)
+        holding = self._texts.standing(word, project, listed)
         if holding is None:
             self._searched.add(project)
             whole = re.compile(rb"\b%s\b" % word)
             texts = ((path, self._texts.kept(path)) for path in listed)
             holding = [path for path, raw in texts if word in raw and whole.search(raw)]
         self._texts.note_standing(word, project, listed, holding)
-        code = (path for path in holding if path.suffix == ".py")
-        defining = [path for path in code if _stands_on_line(definition, word, self._texts.kept(path))]
+        defining = [path for path in holding if defines(path, self._texts.kept(path), word)]
         standing = holding if defining else []
         # An index keeps no more of them.
         return standing[: MAX_KEPT + 1], defining[: MAX_KEPT + 1]
 
     def mentioning(self, name: str, project: Path, most: int = MAX_MENTIONING) -> list[Path] | None:
         """The files in which a name stands; None where these are many."""
-        found, _ = self._standing(name, project)
+        found, _ = self.standing(name, project)
         return None if len(found) > most else found
 
     def defining(self, name: str, project: Path) -> list[Path]:
         """The files that define a name."""
-        return self._standing(name, project)[1]
+        return self.standing(name, project)[1]
 
     def is_marked(self, folder: Path) -> bool:
         """Whether a folder is the top of a project, by what lies in it."""
@@ -306,16 +250,6 @@ class Names:
     def has_one(self, folder: Path, names: tuple[str, ...]) -> bool:
         """Whether one of some files lies in a folder."""
         return any(self._roots.files.is_file(folder / name) for name in names)
-
-
-def _is_behind(place: int, listed: list[int]) -> bool:
-    """Whether a file comes behind those that were listed, where these are as many as are kept."""
-    return len(listed) > MAX_KEPT and place > listed[-1]
-
-
-def _spelt_basis(files: Iterable[Path], digest: Callable[[Path], str]) -> str:
-    spelt = "\0".join([f"{file}\0{digest(file)}" for file in files])
-    return digest_of(spelt.encode("utf-8", "surrogateescape"))
 
 
 def _is_small(path: Path) -> bool:

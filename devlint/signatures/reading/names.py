@@ -92,8 +92,13 @@ class Names:
             return NOTHING
         return self.global_value(frame.source, name, frame)
 
-    def global_value(self, source: SourceModule, name: str, asking: Frame | None = None) -> Value:
-        """A module's top-level name, as it is once the module has run; by now, while it runs and a function of it asks."""
+    def global_value(
+        self, source: SourceModule, name: str, asking: Frame | None = None, user: SourceModule | None = None
+    ) -> Value:
+        """A module's top-level name, as it is once the module has run; by now, while it runs and a function of it asks.
+
+        `user` is the file that uses it, where that is another one: it is what hangs on where the name leads.
+        """
         names = self._fixed.setdefault(source, {})
         fixed = names.get(name)
         if fixed is not None:
@@ -104,9 +109,9 @@ class Names:
             return fixed
         definition = _definition(source, name)
         if isinstance(definition, ast.ImportFrom):
-            return self._brought(source, name, _full_name(source, definition, name))
+            return self._brought(source, name, user or source, _full_name(source, definition, name))
         if name not in source.bindings:
-            return self._brought(source, name)
+            return self._brought(source, name, user or source)
         frame = self._reader.so_far_of(source)
         if frame is None:
             return NOTHING
@@ -167,7 +172,7 @@ class Names:
             return Value(CLASS, data=self._reader.class_info(source, node))
         return Value(FUNCTION, data=(source.function_at(node), None, None))
 
-    def _brought(self, source: SourceModule, name: str, full: str = "") -> Value:
+    def _brought(self, source: SourceModule, name: str, user: SourceModule, full: str = "") -> Value:
         """What a module imports: by its full name, or by a star."""
         asked = (source, name)
         if asked in self._looking:
@@ -176,35 +181,40 @@ class Names:
         self._looking.add(asked)
         try:
             if full:
-                return self.resolved(full, source)
-            values = (self.global_value(module, name) for module in self._behind_stars(source, name, MAX_STARS))
+                return self.resolved(full, source, user)
+            behind = self._behind_stars(source, name, MAX_STARS, user)
+            values = (self.global_value(module, name, user=user) for module in behind)
             return next((value for value in values if value is not NOTHING), NOTHING)
         finally:
             self._looking.discard(asked)
 
-    def _behind_stars(self, source: SourceModule, name: str, depth: int) -> Iterator[SourceModule]:
+    def _behind_stars(self, source: SourceModule, name: str, depth: int, user: SourceModule) -> Iterator[SourceModule]:
         """The modules that bind a name which `from x import *` brings, x's own stars followed; the last one first."""
         if name.startswith("_") or not depth:
             return
         for star in reversed(source.star_imports):
             behind, path = source.absolute(star), source.file
-            if not self._reader.project.may_bring(behind, name, path):
+            if not self._reader.project.may_bring(behind, name, path, user.file):
                 continue
-            module = self._reader.project.find(behind, path)
+            module = self._reader.project.find(behind, path, user.file)
             if module is not None and module is not source:
                 if name in module.bindings:
                     yield module
                 else:
-                    yield from self._behind_stars(module, name, depth - 1)
+                    yield from self._behind_stars(module, name, depth - 1, user)
 
-    def resolved(self, name: str, asking: SourceModule) -> Value:
-        """A qualified name, followed into the project where it leads there."""
+    def resolved(self, name: str, asking: SourceModule, user: SourceModule | None = None) -> Value:
+        """A qualified name as a file that asks would import it, followed into the project where it leads there.
+
+        `user` is the file that uses it, where that is another one.
+        """
+        user = user or asking
         outside = self._outside(name)
         if outside is not None:
             return outside
         parts = name.split(".")
         for count in range(len(parts), 0, -1):
-            module = self._reader.project.find(".".join(parts[:count]), asking.file)
+            module = self._reader.project.find(".".join(parts[:count]), asking.file, user.file)
             if module is None:
                 continue
             rest = parts[count:]
@@ -212,7 +222,7 @@ class Names:
                 return reference(name)
             if rest[0] not in module.bindings and not module.star_imports:
                 return reference(name)
-            value = self.global_value(module, rest[0])
+            value = self.global_value(module, rest[0], user=user)
             for attr in rest[1:]:
                 value = self._static_member(value, attr)
             return value
