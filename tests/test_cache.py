@@ -280,7 +280,7 @@ made(torch.ones(3).cuda())
 """
 # What each file may be; "" is that it isn't there.
 _STATES: dict[str, tuple[str, ...]] = {
-    "user.py": (_USER, _USER.replace("near", "pkg.near"), _USER + "y.cuda()\n"),
+    "user.py": (_USER, _USER.replace("near", "pkg.near"), _USER.replace("pkg.deep", "pkg"), _USER + "y.cuda()\n"),
     "near.py": (
         'DEVICE = "cuda"\n\ndef move(x):\n    return x.to(DEVICE)\n',
         'DEVICE = "cpuu"\n\ndef move(x):\n    return x.to(DEVICE)\n',
@@ -289,7 +289,13 @@ _STATES: dict[str, tuple[str, ...]] = {
         "def move(:\n",
         "",
     ),
-    "pkg/__init__.py": ("", "from pkg.step import step\n", "from .deep import Net\n"),
+    "pkg/__init__.py": (
+        "",
+        "from pkg.step import step\n",
+        "from .deep import Net\n",
+        "from .deep import *\nfrom .step import *\n",
+        "from .deep import DEVICE, Net\nfrom .step import *\n",
+    ),
     "pkg/near.py": ("def move(x):\n    return x.cuda()\n", "from .deep import move\n", ""),
     "pkg/deep.py": (
         'import torch\nDEVICE = "cuda"\n\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return x\n',
@@ -358,6 +364,23 @@ def test_an_edit_costs_what_read_it(tmp_path):
     cache = Results(prepared(root / ".devlint_cache"), load_registry())
     total = len(_results(root, cache))
     assert cache.held >= total - 2
+
+
+def test_an_edit_behind_a_package_costs_those_that_use_what_comes_from_there(tmp_path):
+    """What a package hands on ties its users to where that is from, not to all that others take out of it."""
+    root = tmp_path / "tree"
+    texts = {"pkg/__init__.py": "from .near import *\nfrom .deep import move as carried\n", "user.py": _USER}
+    texts |= {"pkg/near.py": "def move(x):\n    return x.cuda()\n", "pkg/deep.py": "def move(x):\n    return x.cpu()\n"}
+    uses = "import torch\nfrom pkg import {0}\n\nx = {0}(torch.ones(3)) + torch.ones(3).cuda()\n"
+    texts |= {f"{name}.py": uses.format(name) for name in ("move", "carried")}
+    write(root, texts)
+    cache = Results(prepared(root / ".devlint_cache"), load_registry())
+    _results(root, cache)
+    write(root, {"pkg/deep.py": "def move(x):\n    return x.cuda()\n"})
+    cache = Results(prepared(root / ".devlint_cache"), load_registry())
+    held = cache.known(discover([root], lambda _: Settings(root, src=(root, root / "src"))))
+    assert {Path(name).name for name in held} >= {"move.py", "near.py"}
+    assert not {Path(name).name for name in held} & {"carried.py", "deep.py", "user.py"}
 
 
 def test_what_an_edit_has_asked_anew_is_looked_for_once(tmp_path, monkeypatch):

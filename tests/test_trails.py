@@ -148,6 +148,27 @@ def test_after_each_edit_the_answers_that_hold_are_those_that_are_the_same_many_
     _follow(tmp_path / "tree", files, edits)
 
 
+@pytest.mark.parametrize(
+    ("usual", "asked", "edit", "text"),
+    [
+        # Of the test, its imports alone were looked at: nobody was in sight who uses anything.
+        ({"tests/test_nets.py": "import torch\n", "train.py": "print(1)\n", "nets/__init__.py": "", "nets/extra.py": "", "tools/run.py": ""},
+         "build", "tests/test_nets.py", "import torch\nfrom nets.base import Net\n\nNet()\n"),
+        # Whether anything loads modules by their names was searched for.
+        ({}, "trained", "tools/run.py", "from nets.extra import Head\n\nmade = import_module(f'nets.{name}')\n"),
+    ],
+)  # fmt: skip
+def test_an_edit_of_what_an_answer_hangs_on_is_followed(tmp_path, usual, asked, edit, text):
+    _write(tmp_path, {name: _joined(lines) for name, lines in _USUAL.items()} | usual)
+    before, facts = _ask(tmp_path)
+    question = ("unused", str(tmp_path / "nets/base.py"), "", asked)
+    _write(tmp_path, {edit: text})
+    project = Project(files=FileSystem(facts))
+    project.goes_by(_Answered())
+    assert before[question].text != _ask(tmp_path)[0][question].text
+    assert not project.holds(question, before[question])
+
+
 def test_an_edit_that_an_answer_does_not_hang_on_is_not_followed(tmp_path, monkeypatch):
     """Of many files none is read again to see that nothing leads to a function, where the edited one names none of it."""
     lines = {f"nets/part_{number}.py": "def scale(x):\n    return x\n" for number in range(20)}
