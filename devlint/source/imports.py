@@ -15,7 +15,7 @@ from devlint.source.roots import COPIED, ImportRoots, imported_names
 from devlint.source.said import Unit
 from devlint.source.standing import Names
 from devlint.source.texts import may_bind
-from devlint.source.trails import trailed
+from devlint.source.traces import traced
 
 # The module of which all names are taken; it may begin with dots.
 _ALL_OF = regex(r"^[ \t]*from[ \t]+([\w.]+)[ \t]+import[ \t]+\*", re.MULTILINE)
@@ -52,7 +52,7 @@ class Imports:
     def __init__(self, roots: ImportRoots, names: Names) -> None:
         self._roots = roots
         self._names = names
-        self.trails = names.trails
+        self.traces = names.traces
         self._owned: dict[Path, frozenset[str]] = {}
         names.kinds["builds extensions"] = self._builds_extensions
 
@@ -62,7 +62,7 @@ class Imports:
             return True
         return any(self._names_module(path, package) for package in self._packages_with(other))
 
-    @trailed
+    @traced
     def _packages_with(self, other: Path) -> list[Path]:
         """The packages around a file that import it themselves: few do, and all files of a project are asked about each."""
         around = [folder / "__init__.py" for folder in (other.parent, other.parent.parent)]
@@ -113,7 +113,7 @@ class Imports:
             self._owned[project] = frozenset(names)
         return self._owned[project]
 
-    @trailed
+    @traced
     def is_broken(self, path: Path) -> bool:
         """Whether a file surely fails as it begins: it imports what its project, or its folder, hasn't got, or what lies beside a copy of it alone.
 
@@ -211,7 +211,7 @@ class Imports:
         """Whether an import of a file ends like the name of another one."""
         return not self._imported(path).isdisjoint(_endings(other))
 
-    @trailed
+    @traced
     def _imported(self, path: Path) -> set[tuple[str, ...]]:
         """The modules that a file may import, each by what the parts of its path are, or end with."""
         found: set[tuple[str, ...]] = set()

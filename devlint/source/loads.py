@@ -11,7 +11,7 @@ from devlint.source.roots import COPIED, ImportRoots
 from devlint.source.said import COMMENT
 from devlint.source.standing import Names
 from devlint.source.texts import is_test_file
-from devlint.source.trails import trailed
+from devlint.source.traces import traced
 
 # What a package that stands no deeper than this has is its interface.
 MAX_DEPTH = 2
@@ -35,7 +35,7 @@ class Loads:
     def __init__(self, roots: ImportRoots, names: Names) -> None:
         self._roots = roots
         self._names = names
-        self.trails = names.trails
+        self.traces = names.traces
         names.kinds |= {
             "loads by name": self._loads_by_name,
             "names modules of a folder": self._names_modules,
@@ -43,7 +43,7 @@ class Loads:
             "names a module": self._names_stem,
         }
 
-    @trailed
+    @traced
     def may_be_loaded_by_name(self, folder: Path, project: Path) -> bool:
         """Whether the modules of a folder may be loaded under names that are put together, of which it is a part."""
         listed = self._names.listed(project)
@@ -51,7 +51,7 @@ class Loads:
             "names modules of a folder", str(folder), str(project), among=listed
         )
 
-    @trailed
+    @traced
     def _any_loads(self, project: Path) -> bool:
         return self._names.any_of_kind("loads by name", among=self._names.listed(project))
 
@@ -78,7 +78,7 @@ class Loads:
             return False
         return self._is_unnamed(folder, project)
 
-    @trailed
+    @traced
     def _is_unnamed(self, folder: Path, project: Path) -> bool:
         """Whether nothing outside of a package names it."""
         return not self._names.any_of_kind("names a package", str(folder), among=self._names.listed(project))
@@ -90,7 +90,7 @@ class Loads:
         named = re.compile(rf"\b{re.escape(Path(folder).name)}\b|\bwalk_packages\b|\biter_modules\b")
         return named.search(self._names.text(file)) is not None
 
-    @trailed
+    @traced
     def is_alone(self, path: Path) -> bool:
         """Whether a module of an inner folder is no program, and nothing names it, though most of its neighbours are imported: it is never loaded."""
         project, package = self._names.project_of(path), path.parent / "__init__.py"
@@ -127,7 +127,7 @@ class Loads:
         """Whether a module does something at its top level, or takes options."""
         return _DOING.search(self._names.text(path)) is not None
 
-    @trailed
+    @traced
     def _is_loaded(self, path: Path, project: Path) -> bool:
         """Whether an import, or a text, names a module."""
         return self._names.any_of_kind("names a module", str(path), among=self._names.holding(path.stem, project))

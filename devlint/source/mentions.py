@@ -24,7 +24,7 @@ from devlint.source.roots import ImportRoots
 from devlint.source.said import Part, Unit, split, words_of
 from devlint.source.standing import MAX_KEPT, Names
 from devlint.source.texts import Texts, is_test_file
-from devlint.source.trails import Look, Text, trailed
+from devlint.source.traces import Look, Text, traced
 
 # So many functions are followed back; behind more of them, one is taken to be used.
 MAX_FOLLOWED = 80
@@ -82,7 +82,7 @@ class Mentions:
         self._names = Names(roots, texts)
         self._imports = Imports(roots, self._names)
         self._loads = Loads(roots, self._names)
-        self.trails = self._names.trails
+        self.traces = self._names.traces
         self._retracing = Retracing(self._names, roots.files)
         self._givens: dict[Path, Givens] = {}
         self._split = lru_cache(maxsize=2_000)(self._parts_of)
@@ -98,18 +98,18 @@ class Mentions:
 
     def gathered(self) -> AbstractContextManager[set[Look]]:
         """What is looked at for the answers that are asked for meanwhile."""
-        return self.trails.gathered()
+        return self.traces.gathered()
 
     def spelt(self, path: Path, looks: set[Look]) -> str:
         """As text, what an answer about a file was found by; nothing where that can't be followed again."""
         return self._retracing.spelt(path, looks)
 
-    def leads_on(self, path: Path, basis: str, trail: str) -> bool:
+    def leads_on(self, path: Path, basis: str, trace: str) -> bool:
         """Whether nothing that an answer about a file was found by was changed since: it is the same now.
 
         `basis` is the one that it was given under. False where that can't be told.
         """
-        return self._retracing.leads_on(path, basis, trail)
+        return self._retracing.leads_on(path, basis, trace)
 
     def is_unused(self, path: Path, cls: str, name: str, *, but_by_tests: bool = False) -> bool:
         """Whether nothing leads to a function of a file, or to a method of a class; False where that can't be told.
@@ -118,7 +118,7 @@ class Mentions:
         """
         return self._is_unused(Unit(path.resolve(), cls, name), but_by_tests)
 
-    @trailed
+    @traced
     def _is_unused(self, unit: Unit, but_by_tests: bool) -> bool:
         path = unit.path
         project = self._names.project_of(path)
@@ -159,13 +159,13 @@ class Mentions:
         """Whether a file surely fails as it begins, by what it imports."""
         return self._imports.is_broken(path.resolve())
 
-    @trailed
+    @traced
     def is_called(self, path: Path, cls: str, methods: tuple[str, ...]) -> bool:
         """Whether somebody may call an object of a class of a file; `methods` are its own that do. True where that can't be told."""
         texts = self._texts_about(path, cls)
         return texts is None or may_be_called(cls, methods, *texts)
 
-    @trailed
+    @traced
     def kept_as(self, path: Path, cls: str) -> frozenset[str] | None:
         """The names under which a project keeps the objects of a class of a file; None where they may be anywhere else too."""
         texts = self._texts_about(path, cls)
@@ -204,7 +204,7 @@ class Mentions:
         """
         return self._shows_users_of(project if self._names.is_marked(project) else path.parent, project)
 
-    @trailed
+    @traced
     def _shows_users_of(self, folder: Path, project: Path) -> bool:
         neighbours = (
             f
@@ -213,7 +213,7 @@ class Mentions:
         )
         return any(self._has_user(file, project) for file in neighbours)
 
-    @trailed
+    @traced
     def _is_on_top(self, path: Path, project: Path) -> bool:
         """Whether a file is a part of no package, and none beside it imports it: what it has is for those who come with it."""
         is_inner = "." in self._roots.name_of(path)[1] or (path.parent != project and self._names.is_marked(project))
@@ -240,7 +240,7 @@ class Mentions:
         """Whether nothing that a program runs leads to a unit of it, and nothing imports the program: what it was made of had that."""
         return unit in self._left_over_in(unit.path, project)
 
-    @trailed
+    @traced
     def _left_over_in(self, path: Path, project: Path) -> frozenset[Unit]:
         parts = self.parts(path)
         outside = Unit(path, "", "")
@@ -287,7 +287,7 @@ class Mentions:
         part = self.parts(unit.path).get(unit)
         return part is not None and "classmethod" in part.decorators and self._is_registered(unit.owner)
 
-    @trailed
+    @traced
     def _is_reached(self, unit: Unit, project: Path, but_by_tests: bool) -> bool:
         """Whether something, or something that is no test, leads to a unit, by way of others too."""
         seen = {unit}
@@ -372,7 +372,7 @@ class Mentions:
         project = self._names.project_of(path)
         return project is None or self._any_takes_quoted(project)
 
-    @trailed
+    @traced
     def _any_takes_quoted(self, project: Path) -> bool:
         return self._names.any_of_kind("takes by a text", among=self._names.listed(project))
 
@@ -491,7 +491,7 @@ class Mentions:
 
     def parts(self, path: Path) -> dict[Unit, Part]:
         """The units of a file, with what their texts say."""
-        self.trails.note(Text(path))
+        self.traces.note(Text(path))
         return self._split(path)
 
     def _parts_of(self, path: Path) -> dict[Unit, Part]:

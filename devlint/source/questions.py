@@ -76,9 +76,9 @@ class Questions:
         if kind == "matching":
             found = self._texts.matching_since(question, before, words[0], _path(words[1]))
             answer = None if found is None else Answer(found, basis)
-        elif kind in _TRAILED:
+        elif kind in _TRACED:
             same = (a for a in (before, last) if a is not None and self._leads_on(_path(words[0]), a))
-            answer = next((Answer(a.text, _with_trail(basis, _trail_of(a))) for a in same), None)
+            answer = next((Answer(a.text, _with_trace(basis, _trace_of(a))) for a in same), None)
         if answer is None:
             answer = self._found(question, basis)
         if earlier is not None:
@@ -102,14 +102,14 @@ class Questions:
     def _found(self, question: Question, basis: str) -> Answer:
         """The answer to a question, under a basis."""
         kind, *words = question
-        if kind not in _TRAILED:
+        if kind not in _TRACED:
             return Answer(_ANSWERS[kind](self, *words), basis)
         with self._mentions.gathered() as looks:
             text = _ANSWERS[kind](self, *words)
-        return Answer(text, _with_trail(basis, self._mentions.spelt(_path(words[0]), looks)))
+        return Answer(text, _with_trace(basis, self._mentions.spelt(_path(words[0]), looks)))
 
     def _leads_on(self, path: Path, before: Answer) -> bool:
-        return self._mentions.leads_on(path, _basis_of(before), _trail_of(before))
+        return self._mentions.leads_on(path, _basis_of(before), _trace_of(before))
 
     def name_of(self, path: Path) -> tuple[Path, str]:
         """(import root, dotted name) of a file, by the packages that it stands in."""
@@ -357,18 +357,18 @@ class Questions:
 
 
 # What was looked at for the answers to these is kept behind their basis.
-_TRAILED = ("unused", "tested", "broken", "called", "kept")
+_TRACED = ("unused", "tested", "broken", "called", "kept")
 
 
-def _with_trail(basis: str, trail: str) -> str:
-    return f"{basis}\0{trail}" if trail else basis
+def _with_trace(basis: str, trace: str) -> str:
+    return f"{basis}\0{trace}" if trace else basis
 
 
 def _basis_of(answer: Answer) -> str:
     return answer.basis.partition("\0")[0]
 
 
-def _trail_of(answer: Answer) -> str:
+def _trace_of(answer: Answer) -> str:
     return answer.basis.partition("\0")[2]
 
 

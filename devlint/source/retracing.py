@@ -14,11 +14,11 @@ from typing import Any
 
 from devlint.source.filesystem import FileSystem
 from devlint.source.standing import MAX_KEPT, Names, defines, is_word
-from devlint.source.trails import Look, Search, Statements, Text, Word
+from devlint.source.traces import Look, Search, Statements, Text, Word
 
 
 class Retracing:
-    """Follows trails again, in one run."""
+    """Follows traces again, in one run."""
 
     def __init__(self, names: Names, files: FileSystem) -> None:
         self._names = names
@@ -38,7 +38,7 @@ class Retracing:
         # One that isn't there is listed when it comes.
         looks = [look for look in looks if _file_of(look) not in missing]
         texts = [places[look.file] for look in looks if isinstance(look, Text)]
-        statements = [places[look.of] for look in looks if isinstance(look, Statements)]
+        statements = [places[look.file] for look in looks if isinstance(look, Statements)]
         standing = {look.name: self._names.standing(look.name, project) for look in looks if isinstance(look, Word)}
         searches = [
             [look.kind, *look.about, -1 if look.found is None else places[look.found]]
@@ -46,13 +46,13 @@ class Retracing:
             if isinstance(look, Search)
         ]
         words = {name: [[places[file] for file in files] for files in found] for name, found in standing.items()}
-        trail = {"texts": sorted(texts), "statements": sorted(statements), "words": words, "searches": searches}
-        return json.dumps(trail, separators=(",", ":"))
+        trace = {"texts": sorted(texts), "statements": sorted(statements), "words": words, "searches": searches}
+        return json.dumps(trace, separators=(",", ":"))
 
-    def leads_on(self, path: Path, basis: str, trail: str) -> bool:
+    def leads_on(self, path: Path, basis: str, trace: str) -> bool:
         """Whether what an answer about a file was found by is as it was, where that is `spelt` and was given under a basis."""
         project = self._names.project_of(path.resolve())
-        if project is None or not trail:
+        if project is None or not trace:
             return False
         listed = self._names.listed(project)
         if project not in self._changes:
@@ -62,26 +62,26 @@ class Retracing:
         before, changed = self._changes[project]
         if before != basis:
             return False
-        files, said = list(listed), json.loads(trail)
+        files, said = list(listed), json.loads(trace)
         return all(self._is_untouched(files[place], place, said) for place in changed)
 
-    def _is_untouched(self, file: Path, place: int, trail: dict[str, Any]) -> bool:
+    def _is_untouched(self, file: Path, place: int, trace: dict[str, Any]) -> bool:
         """Whether a file that was changed is to an answer what it was, going by what that was found by."""
-        if place in trail["texts"]:
+        if place in trace["texts"]:
             return False
-        if place in trail["statements"] and self._files.known_statements(file) != self._files.import_statements(file):
+        if place in trace["statements"] and self._files.known_statements(file) != self._files.import_statements(file):
             return False
         raw = self._files.read_quietly(file)
-        return all(_is_as_before(word, file, raw, place, *where) for word, where in trail["words"].items()) and all(
+        return all(_is_as_before(word, file, raw, place, *where) for word, where in trace["words"].items()) and all(
             found not in (-1, place) or self._names.kinds[kind](file, *about) == (found == place)
-            for kind, *about, found in trail["searches"]
+            for kind, *about, found in trace["searches"]
         )
 
 
 def _file_of(look: Look) -> Path | None:
     """The file that was looked at, or found."""
     match look:
-        case Text(file) | Statements(file) | Search(found=file):
+        case Text(file=file) | Statements(file=file) | Search(found=file):
             return file
     return None
 

@@ -12,7 +12,7 @@ from devlint.patterns import USUAL_EXCLUDES
 from devlint.regexes import regex
 from devlint.source.roots import PAGES, TERMS, ImportRoots
 from devlint.source.texts import Texts
-from devlint.source.trails import Search, Statements, Text, Trails, Word
+from devlint.source.traces import Search, Statements, Text, Traces, Word
 
 # A project with more files than these is too large to tell.
 MAX_FILES = 8_000
@@ -79,13 +79,13 @@ class Names:
         self._bases: dict[Path, str] = {}
         self._large: dict[Path, bool] = {}
         self._modules_asked: dict[Path, set[bytes]] = {}
-        self.trails = Trails()
+        self.traces = Traces()
         # Whether a file is of a kind that is searched for.
         self.kinds: dict[str, Callable[..., bool]] = {}
 
     def raw(self, file: Path) -> bytes:
         """What a file holds; nothing where it can't be read."""
-        self.trails.note(Text(file))
+        self.traces.note(Text(file))
         return self._roots.files.read_quietly(file)
 
     def text(self, file: Path) -> str:
@@ -94,14 +94,14 @@ class Names:
 
     def statements(self, file: Path) -> str:
         """The import statements of a file."""
-        self.trails.note(Statements(file))
+        self.traces.note(Statements(file))
         return self._roots.files.import_statements(file)
 
     def any_of_kind(self, kind: str, *about: str, among: Iterable[Path]) -> bool:
         """Whether one of some files is of a kind; all that are in the project must be among these."""
-        with self.trails.gathered():
+        with self.traces.gathered():
             found = next((file for file in among if self.kinds[kind](file, *about)), None)
-        self.trails.note(Search(kind, about, found))
+        self.traces.note(Search(kind, about, found))
         return found is not None
 
     def basis(self, path: Path) -> str:
@@ -195,7 +195,7 @@ class Names:
 
     def standing(self, name: str, project: Path) -> tuple[list[Path], list[Path]]:
         """The files in which a name stands, if the project defines it, and those that define it."""
-        self.trails.note(Word(name, project))
+        self.traces.note(Word(name, project))
         word = name.encode()
         known = self._looked_for.setdefault(project, {})
         if word not in known and len(known) < _FEW and project not in self._index and self._is_kept(project):

@@ -9,29 +9,35 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from devlint.records import record
 
 
-class Text(NamedTuple):
+@record(frozen=True, slots=True)
+class Text:
     """All that a file says."""
 
     file: Path
 
 
-class Statements(NamedTuple):
+@record(frozen=True, slots=True)
+class Statements:
     """The import statements of a file."""
 
-    of: Path
+    file: Path
 
 
-class Word(NamedTuple):
+@record(frozen=True, slots=True)
+class Word:
     """Where a name stands in a project, and is defined."""
 
     name: str
     among: Path
 
 
-class Search(NamedTuple):
+@record(frozen=True, slots=True)
+class Search:
     """A search for a file of a kind, which ended with the first one found."""
 
     kind: str
@@ -40,16 +46,16 @@ class Search(NamedTuple):
 
 
 Look = Text | Statements | Word | Search
-Trail = frozenset[Look]
+Trace = frozenset[Look]
 
 
-class Trails:
+class Traces:
     """The answers of some analyses of one project's texts, with what each was found by."""
 
     def __init__(self) -> None:
         # Of the answers that are being found, the last one's is at the end.
         self._open: list[set[Look]] = []
-        self.kept: dict[Hashable, tuple[Any, Trail]] = {}
+        self.kept: dict[Hashable, tuple[Any, Trace]] = {}
 
     def note(self, look: Look) -> None:
         if self._open:
@@ -64,24 +70,24 @@ class Trails:
         finally:
             self._open.pop()
 
-    def follow(self, trail: Trail) -> None:
+    def follow(self, trace: Trace) -> None:
         """Takes what a kept answer was found by for the one that is being found."""
         if self._open:
-            self._open[-1] |= trail
+            self._open[-1] |= trace
 
 
-class Trailing(Protocol):
-    """What keeps its answers in trails."""
+class Tracing(Protocol):
+    """What keeps its answers in traces."""
 
-    trails: Trails
+    traces: Traces
 
 
-Analysis = TypeVar("Analysis", bound=Trailing)
+Analysis = TypeVar("Analysis", bound=Tracing)
 Asked = ParamSpec("Asked")
 Value = TypeVar("Value")
 
 
-def trailed(
+def traced(
     method: Callable[Concatenate[Analysis, Asked], Value],
 ) -> Callable[Concatenate[Analysis, Asked], Value]:
     """A method whose answers are kept, each with what it was found by: they hang on its arguments and on what it looks at."""
@@ -98,14 +104,14 @@ def answered(
     method: Callable[Concatenate[Analysis, Asked], Value],
     *args: Asked.args,
     **kwargs: Asked.kwargs,
-) -> tuple[Value, Trail]:
+) -> tuple[Value, Trace]:
     """What a method answers, and what that was found by."""
     key = (method.__qualname__, args, tuple(kwargs.items()))
-    trails = analysis.trails
-    if key not in trails.kept:
-        with trails.gathered() as looks:
+    traces = analysis.traces
+    if key not in traces.kept:
+        with traces.gathered() as looks:
             value = method(analysis, *args, **kwargs)
-        trails.kept[key] = value, frozenset(looks)
-    found, trail = trails.kept[key]
-    trails.follow(trail)
-    return found, trail
+        traces.kept[key] = value, frozenset(looks)
+    found, trace = traces.kept[key]
+    traces.follow(trace)
+    return found, trace

@@ -1,4 +1,4 @@
-"""What is asked of a project's texts is answered after an edit as if it were asked for the first time, by way of trails or anew."""
+"""What is asked of a project's texts is answered after an edit as if it were asked for the first time, by way of traces or anew."""
 
 from __future__ import annotations
 
