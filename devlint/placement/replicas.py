@@ -66,10 +66,20 @@ def _named_in_replicas(
             values = readings.supposing(function, module, wrapping.things) if calls else None
             for call in calls:
                 argument = _device_argument(call)
-                told = values.value(argument) if values is not None and argument is not None else None
-                device = numbered_device(told or UNKNOWN, argument) if argument is not None else None
-                if argument is not None and device is not None:
+                if argument is None or _is_of_local(argument, function):
+                    continue
+                told = values.value(argument) if values is not None else None
+                device = numbered_device(told or UNKNOWN, argument)
+                if device is not None:
                     yield function, call, argument, device
+
+
+def _is_of_local(argument: ast.expr, function: FunctionModel) -> bool:
+    """Whether a device is that of something that a replica has made, or was given: where that is pinned, it is told there."""
+    match argument:
+        case ast.Attribute(value=ast.Name(id=name), attr="device"):
+            return name in function.local_names and name != function.parameters[0].arg
+    return False
 
 
 def _methods_run(cls: ClassInfo) -> list[FunctionModel]:

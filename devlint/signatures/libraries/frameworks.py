@@ -167,9 +167,10 @@ def _deepspeed(call: Call) -> Value:
     pair = call.pair(1, "model")
     if pair is None or call.open_ended:
         return call.fresh()
-    return Value(
-        TUPLE, parts=(_placed(call, *pair), call.fresh(), Value(LOADER, UNKNOWN_PLACE, likely=True), call.fresh())
-    )
+    node, model = pair
+    # The engine has methods of its own (`backward`, `step`), whatever the model was wrapped in before.
+    engine = _placed(call, node, mapped(model, unwrapped, call.frame.atoms))
+    return Value(TUPLE, parts=(engine, call.fresh(), Value(LOADER, UNKNOWN_PLACE, likely=True), call.fresh()))
 
 
 def is_called_by_trainer(function: FunctionModel) -> bool:

@@ -260,6 +260,13 @@ def _parameters_kept(method: FunctionModel) -> set[str]:
             case ast.Name(id=name, ctx=ast.Store()):
                 # Made into something else first, a number maybe.
                 names.discard(name)
+            case ast.Call(func=ast.Name(id="isinstance"), args=[ast.Name(id=name), _]):
+                # Kept as it is where it is no tensor, most likely.
+                names.discard(name)
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="item" | "detach")):
+                names.discard(name)
+            case ast.Call(func=ast.Attribute(attr="is_tensor"), args=[ast.Name(id=name)]):
+                names.discard(name)
     return kept & names
 
 
