@@ -36,6 +36,7 @@ from devlint.signatures.answers.silence import (
     is_host_data,
     is_host_program,
     is_made_elsewhere,
+    is_read_as_number,
     is_switched_to_host,
 )
 from devlint.signatures.reading.reader import Reader
@@ -348,8 +349,8 @@ def _apart(
         return None
     if is_switched_to_host(frame.source):
         return None
-    if a.kind is BATCH and is_called_shape(host_node):
-        # A loader's own collation keeps shapes as numbers.
+    if a.kind is BATCH and (is_called_shape(host_node) or is_read_as_number(host_node, need.function)):
+        # A loader's own collation keeps shapes as numbers, and one of a batch's labels has no dimension.
         return None
     if need.sense == "index" and (
         not is_index(b) or is_number_taken(other_node, need.node) or is_one_of_loop(other_node, frame, b)

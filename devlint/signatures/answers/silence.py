@@ -364,6 +364,11 @@ def is_called_shape(node: ast.expr) -> bool:
     return _SHAPES.fullmatch(last_name(node)) is not None
 
 
+def is_read_as_number(node: ast.expr, function: FunctionModel | None) -> bool:
+    """Whether something is one number, for its function reads it as that too: `label.item()`."""
+    return isinstance(node, ast.Name) and function is not None and f"{node.id}.item()" in function.text
+
+
 _SHAPES = regex(r"(?:\w{1,60}_)?(?:shape|size)s?(?:_?\d{1,3})?")
 _ON_HOST = regex(r"\.?\w{1,60}_(?:cpu|host|np|numpy)")
 

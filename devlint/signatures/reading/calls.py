@@ -165,13 +165,15 @@ def _one_of(call: Call, callee: Value) -> Value:
     frame = call.frame
     before, env = frame.path, frame.env
     results, states = [], []
+    # What somebody else has made of a module computes like it, whose results are known: where it is tells nothing more.
+    is_known = any(option.kind is MODULE and class_of(option) is not None for _, option in callee.parts)
     for condition, option in callee.parts:
         path = frame.atoms.both(before, condition)
         if not path:
             continue
         frame.env, frame.path = env.copy(), path
         frame.supposing += 1
-        results.append((path, call_value(call, option)))
+        results.append((path, call.fresh() if is_known and option.kind is UNKNOWN else call_value(call, option)))
         frame.supposing -= 1
         states.append((path, frame.env))
     frame.merge(states, before)
