@@ -329,15 +329,32 @@ _SAVES = regex(r"_?save(?:_|$)")
 
 
 def _is_told_by_trainer(model: PlacementModel, call: ast.Call) -> bool:
-    """`trainer.snapshot_path` behind `trainer.train(epochs)`: what has trained says where it has put what came of it."""
+    """`trainer.snapshot_path` behind `trainer.train(epochs)`: what has trained says where it has put what came of it.
+
+    Or `stopping.path` behind `stopping.step(loss, net)`, whose class saves to that.
+    """
     match call.args:
-        case [ast.Attribute(value=trainer, attr=name), *_] if _KEPT.search(name):
-            pass
-        case _:
-            return False
-    scope = model.enclosing_scope(call)
-    before = (n for n in own_nodes(scope) if getattr(n, "lineno", call.lineno) < call.lineno)
-    return any(_trains(n, ast.unparse(trainer)) for n in before)
+        case [ast.Attribute(value=owner, attr=name), *_]:
+            before = [
+                n
+                for n in own_nodes(model.enclosing_scope(call))
+                if isinstance(n, ast.Call)
+                and isinstance(n.func, ast.Attribute)
+                and n.lineno < call.lineno
+                and ast.unparse(n.func.value) == ast.unparse(owner)
+            ]
+            if _KEPT.search(name) and any(last_name(n.func) in _TRAINING for n in before):
+                return True
+            return bool(before) and _saves_under(owner, name, call, model)
+    return False
+
+
+def _saves_under(owner: ast.expr, name: str, call: ast.Call, model: PlacementModel) -> bool:
+    """Whether the class of an object at a call saves to what its objects keep under a name."""
+    model.ensure_around(call)
+    classes = [known.cls.node for _, known in model.value(owner).alternatives() if known.cls is not None]
+    saves = [n for cls in classes for n in walk(cls) if isinstance(n, ast.Call) and _is_torch_save(n)]
+    return any(f"self.{name}" in map(ast.unparse, n.args) for n in saves)
 
 
 _KEPT = regex(r"(?i)snapshot|best|checkpoint|ckpt|saved?_")
