@@ -11,6 +11,7 @@ from devlint.facts import calls_in, is_setting, last_name, own_nodes, units_at, 
 from devlint.lazy import regex
 from devlint_rules.checkpoints.caches import is_cache
 from devlint_rules.checkpoints.files import ANY, WRITING, numbered, path_of, writes
+from devlint_rules.checkpoints.told import is_told_to_host
 from devlint_rules.checkpoints.values import entered_as, imported_values, makers_of, values_of
 from devlint_rules.checkpoints.writers import is_written_from_host, texts_in
 
@@ -49,7 +50,8 @@ def _is_own(call: ast.Call, first: int, facts: Facts) -> bool:
         return True
     if is_cache(call, file, facts) or _ships_with_the_code(file, facts) or _is_published(call, file, facts):
         return True
-    if _is_of_rank(file, facts) or is_written_from_host(call, file, texts_in([file, *values_of(file, facts)]), facts):
+    texts = texts_in([file, *values_of(file, facts)])
+    if _is_of_rank(file, facts) or is_written_from_host(call, file, texts, facts) or is_told_to_host(texts, facts):
         return True
     return _is_written_before(call, file, facts) or _is_on_the_host(file, facts)
 

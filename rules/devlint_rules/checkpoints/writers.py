@@ -29,7 +29,7 @@ def is_written_from_host(call: ast.Call, file: ast.expr, texts: list[str], facts
     if keys and any(keys <= of_host and sign in facts.text.text for sign, of_host in _OF_HOST.items()):
         return True
     told = (*texts, *_by_default(file, facts), *texts_in(_default_of(file, facts)))
-    named = {text.rpartition("/")[2] for text in told if _FILE_NAME.search(text)}
+    named = {text.rpartition("/")[2] for text in told if FILE_NAME.search(text)}
     reading = _Reading(named, frozenset(keys), ast.unparse(file))
     own = list(writes_in(facts.model))
     if _is_saved_from_host(named, own, facts):
@@ -39,11 +39,11 @@ def is_written_from_host(call: ast.Call, file: ast.expr, texts: list[str], facts
         found += (w for w in writes_in(model) if reading.may_be_from(w))
     found = found or [w for w in _of_class(call, own, facts) if reading.may_be_unnamed(w)]
     if found:
-        return all(_is_from_host(w) or _is_of_numbers(w) for w in found)
+        return all(is_from_host(w) or _is_of_numbers(w) for w in found)
     if isinstance(file, ast.Name) and not texts:
         # Whatever a caller gives to a file of code that saves too: it is what is saved there, mostly.
         found = [w for w in own if reading.may_be_unnamed(w)]
-    if found and all(map(_is_from_host, found)):
+    if found and all(map(is_from_host, found)):
         return True
     return not named and _writes_from_host_alone(own, facts)
 
@@ -72,14 +72,14 @@ def _is_saved_from_host(named: set[str], own: list[Write], facts: Facts) -> bool
 
 def _copies_before_saving(model: PlacementModel, written: list[Write]) -> bool:
     is_copying = bool(written) and _COPYING.search(model.source.without_comments) is not None
-    return is_copying and all(map(_is_from_host, written))
+    return is_copying and all(map(is_from_host, written))
 
 
 _COPIES = r"\.cpu\(\)|\b(?:\w{1,40}_)?to_cpu\("
 _COPYING = regex(_COPIES)
 
 
-def _is_from_host(write: Write, *, read: bool = False) -> bool:
+def is_from_host(write: Write, *, read: bool = False) -> bool:
     """Whether all that is written is on the host for sure, a function that is there to save speaks of the host, or nobody of anything else."""
     return (
         is_on_host(write.value, write, read=read)
@@ -139,7 +139,7 @@ def _writes_from_host_alone(own: list[Write], facts: Facts) -> bool:
     if facts.model.texts_match(_FRAMEWORKS) or not facts.model.texts_match(SAVING):
         return False
     written = [*own, *(w for model in facts.model.files_matching(SAVING) for w in writes_in(model))]
-    return any(map(_is_from_host, written)) and all(_is_from_host(w, read=True) for w in written)
+    return any(map(is_from_host, written)) and all(is_from_host(w, read=True) for w in written)
 
 
 def _by_default(file: ast.expr, facts: Facts) -> Iterator[str]:
@@ -226,7 +226,7 @@ _LETTERS = regex(r"[^\W\d_]{4}")
 
 # What a file's name begins with that goes on with a number.
 _BEFORE_NUMBER = regex(r"[A-Za-z][A-Za-z_-]{3,40}(?=\d)")
-_FILE_NAME = regex(r"[\w-]{1,80}\.(?:pth?|ckpt|tar|bin|pkl|t7|p|torch|weights?|model|params|dat)$")
+FILE_NAME = regex(r"[\w-]{1,80}\.(?:pth?|ckpt|tar|bin|pkl|t7|p|torch|weights?|model|params|dat)$")
 _PATH = regex(r"[\w.]{1,80}")
 # Keys that are written wherever a training is saved.
 _USUAL_KEY = regex(r"(?i)state|model|net|optim|epoch|iter|step|loss|acc|best|arch|args|config|encoder|decoder|ema")
