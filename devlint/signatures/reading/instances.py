@@ -494,6 +494,8 @@ class Instance:
                 return types_asked.instance_of(frame, self._token(token), tuple(named))
             case ("spelt", token, str() as asked, str() as text):
                 return tests.spelt(frame, self._token(token), asked, text)
+            case ("filled", token):
+                return tests.filled(frame, self._token(token))
             case ("has", token, str() as name):
                 return types_asked.has(frame, self._token(token), name)
             case (str() as kind, a, b) if kind in comparing.COMPARISONS:

@@ -21,6 +21,7 @@ from devlint.signatures.values.conditions import FALSE, TRUE, Condition
 from devlint.signatures.values.values import (
     CONSTANT,
     EITHER,
+    EMPTY,
     OUTCOME,
     REFERENCE,
     Value,
@@ -51,6 +52,15 @@ def condition_of(frame: Frame, node: ast.expr) -> Condition:
             return _connected(frame, values, conjunction=isinstance(op, ast.And))
         case ast.Compare() if (told := type_compared(frame, node)) is not None:
             return told
+        case ast.Compare(left=left, ops=[ast.Gt() | ast.NotEq()], comparators=[ast.Constant(value=0)]) if _counted(
+            left
+        ):
+            return condition_of(frame, left)
+        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[ast.Constant(value=0)]) if _counted(left):
+            return frame.atoms.negated(condition_of(frame, left))
+        case ast.Call() if (counted := _counted(node)) is not None:
+            evaluate(frame, node)
+            return filled(frame, evaluate(frame, counted))
         case ast.Compare(left=left, ops=[op], comparators=[right]):
             first, second = evaluate(frame, left), evaluate(frame, right)
             if not isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)):
@@ -72,6 +82,23 @@ def condition_of(frame: Frame, node: ast.expr) -> Condition:
     value = evaluate(frame, node)
     waits.decided(frame, node, value)
     return truth(frame, value, host_when=host_when_true(node))
+
+
+def _counted(node: ast.expr) -> ast.expr | None:
+    """The tensor whose elements an expression counts: `x.numel()`."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=counted, attr="numel" | "nelement"), args=[], keywords=[]):
+            return counted
+    return None
+
+
+def filled(frame: Frame, value: Value) -> Condition:
+    """The condition that a tensor has elements: `torch.empty(0)` stands for one that isn't there."""
+    result = FALSE
+    for condition, option in value.options():
+        told = FALSE if option.rank == EMPTY else frame.atoms.literal(("filled", token(option)))
+        result = frame.atoms.either(result, frame.atoms.both(condition, told))
+    return result
 
 
 def spelt(frame: Frame, value: Value, asked: str, text: str) -> Condition:
