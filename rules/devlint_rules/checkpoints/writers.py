@@ -57,7 +57,7 @@ def _speaks_of_no_device(model: PlacementModel) -> bool:
 
 
 # Said also of its own files: a project that is too large to tell matches anything.
-_OTHER_PLACES = r"(?i)\b(?:cuda|[gx]pus?|devices?|mps|hpu|npu|tpus?)\b|\.to\((?!torch\.(?:u?int|b?float|double|half|long|bool)\d{0,2}\))|accelerat|parallel|distributed|\bdeepspeed|\bfastai|\bskorch|pretrained"
+_OTHER_PLACES = r"(?i)\b(?:cuda|[gx]pus?|devices?(?![ \t]{0,2}=[ \t]{0,2}['\"]cpu)|mps|hpu|npu|tpus?)\b|\.to\((?!torch\.(?:u?int|b?float|double|half|long|bool)\d{0,2}\))|accelerat|parallel|distributed|\bdeepspeed|\bfastai|\bskorch|pretrained"
 
 
 def _is_saved_from_host(named: set[str], own: list[Write], facts: Facts) -> bool:
