@@ -145,7 +145,11 @@ def _subscript(frame: Frame, node: ast.Subscript) -> Value:
     if _reads_old_number(node, base):
         return A_NUMBER
     called = frame.reader.called_item(frame, node, base, index)
-    return called if called is not None else containers.item(frame, base, index, node.slice)
+    found = called if called is not None else containers.item(frame, base, index, node.slice)
+    if MADE_OF_DATA in base.tags and found.kind is UNKNOWN:
+        # So are its parts.
+        return found.but(tags=found.tags | {MADE_OF_DATA})
+    return found
 
 
 def _is_number_elsewhere(index: Value) -> bool:

@@ -6,6 +6,7 @@ import ast
 
 from devlint.regexes import regex
 from devlint.signatures.libraries import torch_calls
+from devlint.signatures.libraries.factories import MADE_OF_DATA
 from devlint.signatures.reading import uses
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import PLACE, Call, Frame
@@ -65,8 +66,8 @@ _LOSS_CLASS = regex(r"Loss|Criterion")
 def _given_by_unknown(call: Call, callee: Value) -> Value:
     """What something unknown likely gives, and where."""
     result = unknown_call(call)
-    if any(v.kind in (TENSOR, BATCH) and v.place == HOST for _, v in call.given):
-        # What it computes from is on the host: so is it, or it fails here.
+    if any((v.kind in (TENSOR, BATCH) and v.place == HOST) or MADE_OF_DATA in v.tags for _, v in call.given):
+        # What it computes from is on the host, or made of data that mostly are: so is it, or it fails here.
         return result
     if result.tags == _OF_ARRAYS:
         return result
