@@ -90,6 +90,7 @@ class Mentions:
             "names": self._names_file,
             "asks": self._asks,
             "takes by a text": self._takes_by_text,
+            "quotes": self._quotes,
         }
 
     def basis(self, path: Path) -> str:
@@ -365,7 +366,10 @@ class Mentions:
             return True
         if path.suffix != ".py":
             return True
-        return self._takes_quoted(path) and any(unit.called in part.quoted for part in self.parts(path).values())
+        return self._takes_quoted(path) and self._names.is_of_kind("quotes", path, unit.called)
+
+    def _quotes(self, file: Path, name: str) -> bool:
+        return any(name in part.quoted for part in self.parts(file).values())
 
     def _takes_quoted(self, path: Path) -> bool:
         """Whether code of a file's project takes what has a name that is told as a text: `getattr(models, name)`."""

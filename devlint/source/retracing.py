@@ -14,7 +14,7 @@ from typing import Any
 
 from devlint.source.filesystem import FileSystem
 from devlint.source.standing import MAX_KEPT, Names, defines, is_word
-from devlint.source.traces import Look, Search, Statements, Text, Word
+from devlint.source.traces import Kind, Look, Search, Statements, Text, Word
 
 
 class Retracing:
@@ -40,13 +40,20 @@ class Retracing:
         texts = [places[look.file] for look in looks if isinstance(look, Text)]
         statements = [places[look.file] for look in looks if isinstance(look, Statements)]
         standing = {look.name: self._names.standing(look.name, project) for look in looks if isinstance(look, Word)}
+        kinds = [[places[k.file], k.holds, k.kind, *k.about] for k in looks if isinstance(k, Kind)]
         searches = [
             [look.kind, *look.about, -1 if look.found is None else places[look.found]]
             for look in looks
             if isinstance(look, Search)
         ]
         words = {name: [[places[file] for file in files] for files in found] for name, found in standing.items()}
-        trace = {"texts": sorted(texts), "statements": sorted(statements), "words": words, "searches": searches}
+        trace = {
+            "texts": sorted(texts),
+            "statements": sorted(statements),
+            "words": words,
+            "kinds": kinds,
+            "searches": searches,
+        }
         return json.dumps(trace, separators=(",", ":"))
 
     def leads_on(self, path: Path, basis: str, trace: str) -> bool:
@@ -71,9 +78,12 @@ class Retracing:
             return False
         if place in trace["statements"] and self._files.known_statements(file) != self._files.import_statements(file):
             return False
+        kinds = self._names.kinds
+        if not all(kinds[kind](file, *about) == holds for at, holds, kind, *about in trace["kinds"] if at == place):
+            return False
         raw = self._files.read_quietly(file)
         return all(_is_as_before(word, file, raw, place, *where) for word, where in trace["words"].items()) and all(
-            found not in (-1, place) or self._names.kinds[kind](file, *about) == (found == place)
+            found not in (-1, place) or kinds[kind](file, *about) == (found == place)
             for kind, *about, found in trace["searches"]
         )
 
@@ -81,7 +91,7 @@ class Retracing:
 def _file_of(look: Look) -> Path | None:
     """The file that was looked at, or found."""
     match look:
-        case Text(file=file) | Statements(file=file) | Search(found=file):
+        case Text(file=file) | Statements(file=file) | Kind(file=file) | Search(found=file):
             return file
     return None
 

@@ -12,7 +12,7 @@ from devlint.patterns import USUAL_EXCLUDES
 from devlint.regexes import regex
 from devlint.source.roots import PAGES, TERMS, ImportRoots
 from devlint.source.texts import Texts
-from devlint.source.traces import Search, Statements, Text, Traces, Word
+from devlint.source.traces import Kind, Search, Statements, Text, Traces, Word
 
 # A project with more files than these is too large to tell.
 MAX_FILES = 8_000
@@ -96,6 +96,13 @@ class Names:
         """The import statements of a file."""
         self.traces.note(Statements(file))
         return self._roots.files.import_statements(file)
+
+    def is_of_kind(self, kind: str, file: Path, *about: str) -> bool:
+        """Whether a file is of a kind, which is all that is asked of what it says."""
+        with self.traces.gathered():
+            holds = self.kinds[kind](file, *about)
+        self.traces.note(Kind(kind, about, file, holds))
+        return holds
 
     def any_of_kind(self, kind: str, *about: str, among: Iterable[Path]) -> bool:
         """Whether one of some files is of a kind; all that are in the project must be among these."""

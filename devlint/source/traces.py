@@ -37,6 +37,16 @@ class Word:
 
 
 @record(frozen=True, slots=True)
+class Kind:
+    """Whether a file is of a kind."""
+
+    kind: str
+    about: tuple[str, ...]
+    file: Path
+    holds: bool
+
+
+@record(frozen=True, slots=True)
 class Search:
     """A search for a file of a kind, which ended with the first one found."""
 
@@ -45,7 +55,7 @@ class Search:
     found: Path | None
 
 
-Look = Text | Statements | Word | Search
+Look = Text | Statements | Word | Kind | Search
 Trace = frozenset[Look]
 
 
