@@ -78,7 +78,7 @@ def _is_of_local(argument: ast.expr, function: FunctionModel) -> bool:
     """Whether a device is that of something that a replica has made, or was given: where that is pinned, it is told there."""
     match argument:
         case ast.Attribute(value=ast.Name(id=name), attr="device"):
-            return name in function.local_names and name != function.parameters[0].arg
+            return name in function.local_names and name not in [a.arg for a in function.parameters[:1]]
     return False
 
 

@@ -483,13 +483,15 @@ class Mentions:
 
     def _lineage(self, cls: Unit, project: Path) -> list[Unit]:
         """A class and those of the project that it is derived from, going by their names."""
-        seen = [cls]
-        for here in seen:
+        seen, lineage = {cls}, [cls]
+        for here in lineage:
             part = self.parts(here.path).get(here)
             bases = _unknown(part) if part is not None else ()
             found = (Unit(place, base, "") for base in bases for place in self._names.defining(base, project))
-            seen += [unit for unit in dict.fromkeys(found) if unit not in seen]
-        return seen
+            new = [unit for unit in dict.fromkeys(found) if unit not in seen]
+            seen.update(new)
+            lineage += new
+        return lineage
 
     # -- one file ------------------------------------------------------------------------------------------------------
 
