@@ -156,6 +156,10 @@ def test_after_each_edit_the_answers_that_hold_are_those_that_are_the_same_many_
          "build", "tests/test_nets.py", "import torch\nfrom nets.base import Net\n\nNet()\n"),
         # Whether anything loads modules by their names was searched for.
         ({}, "trained", "tools/run.py", "from nets.extra import Head\n\nmade = import_module(f'nets.{name}')\n"),
+        # Of a file that says the name of one of two functions, whether it quotes it was all that was asked.
+        ({"nets/extra.py": "def tested(x):\n    return x\n", "tools/run.py": "tested = 1\nprint(tested)\n",
+          "train.py": _joined((*_USUAL["train.py"], "net = getattr(nets, name)()"))},
+         "tested", "tools/run.py", "tested = 1\nprint('tested', tested)\n"),
     ],
 )  # fmt: skip
 def test_an_edit_of_what_an_answer_hangs_on_is_followed(tmp_path, usual, asked, edit, text):
