@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from functools import lru_cache
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from devlint.source.roots import ImportRoots
 from devlint.source.said import Part, Unit, split, words_of
 from devlint.source.standing import MAX_KEPT, Names
 from devlint.source.texts import Texts, is_test_file
-from devlint.source.traces import Look, Text, traced
+from devlint.source.traces import Text, traced
 
 # So many functions are followed back; behind more of them, one is taken to be used.
 MAX_FOLLOWED = 80
@@ -83,7 +82,7 @@ class Mentions:
         self._imports = Imports(roots, self._names)
         self._loads = Loads(roots, self._names)
         self.traces = self._names.traces
-        self._retracing = Retracing(self._names, roots.files)
+        self.retracing = Retracing(self._names, roots.files)
         self._givens: dict[Path, Givens] = {}
         self._split = lru_cache(maxsize=2_000)(self._parts_of)
         self._names.kinds |= {
@@ -96,21 +95,6 @@ class Mentions:
     def basis(self, path: Path) -> str:
         """What stands for all texts that an answer hangs on."""
         return self._names.basis(path)
-
-    def gathered(self) -> AbstractContextManager[set[Look]]:
-        """What is looked at for the answers that are asked for meanwhile."""
-        return self.traces.gathered()
-
-    def spelt(self, path: Path, looks: set[Look]) -> str:
-        """As text, what an answer about a file was found by; nothing where that can't be followed again."""
-        return self._retracing.spelt(path, looks)
-
-    def leads_on(self, path: Path, basis: str, trace: str) -> bool:
-        """Whether nothing that an answer about a file was found by was changed since: it is the same now.
-
-        `basis` is the one that it was given under. False where that can't be told.
-        """
-        return self._retracing.leads_on(path, basis, trace)
 
     def is_unused(self, path: Path, cls: str, name: str, *, but_by_tests: bool = False) -> bool:
         """Whether nothing leads to a function of a file, or to a method of a class; False where that can't be told.

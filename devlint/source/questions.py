@@ -104,12 +104,12 @@ class Questions:
         kind, *words = question
         if kind not in _TRACED:
             return Answer(_ANSWERS[kind](self, *words), basis)
-        with self._mentions.gathered() as looks:
+        with self._mentions.traces.gathered() as looks:
             text = _ANSWERS[kind](self, *words)
-        return Answer(text, _with_trace(basis, self._mentions.spelt(_path(words[0]), looks)))
+        return Answer(text, _with_trace(basis, self._mentions.retracing.spelt(_path(words[0]), looks)))
 
     def _leads_on(self, path: Path, before: Answer) -> bool:
-        return self._mentions.leads_on(path, _basis_of(before), _trace_of(before))
+        return self._mentions.retracing.leads_on(path, _basis_of(before), _trace_of(before))
 
     def name_of(self, path: Path) -> tuple[Path, str]:
         """(import root, dotted name) of a file, by the packages that it stands in."""

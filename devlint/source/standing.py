@@ -7,11 +7,10 @@ import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from devlint.disk import digest_of
 from devlint.patterns import USUAL_EXCLUDES
 from devlint.regexes import regex
 from devlint.source.roots import PAGES, TERMS, ImportRoots
-from devlint.source.texts import Texts
+from devlint.source.texts import Texts, spelt_basis
 from devlint.source.traces import Kind, Search, Statements, Text, Traces, Word
 
 # A project with more files than these is too large to tell.
@@ -122,8 +121,7 @@ class Names:
 
     def basis_of(self, project: Path, digest: Callable[[Path], str]) -> str:
         """What stands for what the texts of a project hold, going by what stands for each, and for what lies beside them."""
-        spelt = [f"{file}\0{digest(file)}" for file in self.listed(project)]
-        return digest_of("\0".join((*spelt, *self._telling[project])).encode("utf-8", "surrogateescape"))
+        return spelt_basis(self.listed(project), digest, *self._telling[project])
 
     def project_of(self, path: Path) -> Path | None:
         """The folder of the project that a file is a part of; None for loose files."""

@@ -131,7 +131,7 @@ class Texts:
             if len(text) < MAX_LISTED:
                 key = ("standing", str(where), True)
                 basis = self._spelt.get(key) or self._spelt.setdefault(
-                    key, _spelt_basis(files, self._roots.files.digest)
+                    key, spelt_basis(files, self._roots.files.digest)
                 )
                 self.earlier.put(("standing", word.decode(), str(where)), Answer(text, basis))
 
@@ -145,7 +145,7 @@ class Texts:
         known, now = self._roots.files.known_digest, self._roots.files.digest
         # Many questions are of the same files.
         key = (question[0], question[-1], False)
-        basis = self._spelt.get(key) or self._spelt.setdefault(key, _spelt_basis(files, known))
+        basis = self._spelt.get(key) or self._spelt.setdefault(key, spelt_basis(files, known))
         answers = (before, self.earlier.get(question) if self.earlier is not None else None)
         last = next((answer for answer in answers if answer is not None and answer.basis == basis), None)
         if last is None or last.text == TOO_MANY:
@@ -164,7 +164,7 @@ class Texts:
         """What stands for what the files of a folder hold: while that is the same, so are those that match."""
         if folder not in self._bases:
             files = self._files_of(folder, MAX_FILES)
-            self._bases[folder] = _spelt_basis(files, self._roots.files.digest)
+            self._bases[folder] = spelt_basis(files, self._roots.files.digest)
         return self._bases[folder]
 
     def listing(self, asking: Path) -> str:
@@ -204,9 +204,10 @@ class Texts:
         return self._files[folder, limit]
 
 
-def _spelt_basis(files: Collection[Path] | None, digest: Callable[[Path], str]) -> str:
-    spelt = TOO_MANY if files is None else "\0".join([f"{file}\0{digest(file)}" for file in files])
-    return digest_of(spelt.encode("utf-8", "surrogateescape"))
+def spelt_basis(files: Collection[Path] | None, digest: Callable[[Path], str], *beside: str) -> str:
+    """What stands for what some files hold, going by what stands for each; `beside` counts as well."""
+    spelt = [TOO_MANY] if files is None else [f"{file}\0{digest(file)}" for file in files]
+    return digest_of("\0".join((*spelt, *beside)).encode("utf-8", "surrogateescape"))
 
 
 def _searching(pattern: str) -> Callable[[bytes], bool]:

@@ -104,24 +104,14 @@ def traced(
 
     @wraps(method)
     def kept(self: Analysis, /, *args: Asked.args, **kwargs: Asked.kwargs) -> Value:
-        return answered(self, method, *args, **kwargs)[0]
+        key = (method.__qualname__, args, tuple(kwargs.items()))
+        known = self.traces.kept.get(key)
+        if known is None:
+            with self.traces.gathered() as looks:
+                value = method(self, *args, **kwargs)
+            known = self.traces.kept[key] = value, frozenset(looks)
+        value, trace = known
+        self.traces.follow(trace)
+        return value
 
     return kept
-
-
-def answered(
-    analysis: Analysis,
-    method: Callable[Concatenate[Analysis, Asked], Value],
-    *args: Asked.args,
-    **kwargs: Asked.kwargs,
-) -> tuple[Value, Trace]:
-    """What a method answers, and what that was found by."""
-    key = (method.__qualname__, args, tuple(kwargs.items()))
-    traces = analysis.traces
-    if key not in traces.kept:
-        with traces.gathered() as looks:
-            value = method(analysis, *args, **kwargs)
-        traces.kept[key] = value, frozenset(looks)
-    found, trace = traces.kept[key]
-    traces.follow(trace)
-    return found, trace

@@ -40,7 +40,9 @@ def _is_of_models(reader: Reader, function: FunctionModel, name: str, depth: int
     if outer.cls is not None:
         # Who has an object of another class, nobody knows.
         info = reader.class_info(outer.source, outer.cls)
-        return (info.is_module or info.method("forward") is not None) and not _is_never_moved(reader, outer)
+        return (info.is_module or info.method("forward") is not None) and not _is_never_moved(
+            reader, outer.source, outer.cls
+        )
     calls = [call for call in _calls(reader, outer) if not _gives(call, outer, name, _COPIED)]
     if any(_gives(call, outer, name, _MOVED) for call in calls):
         return True
@@ -48,19 +50,19 @@ def _is_of_models(reader: Reader, function: FunctionModel, name: str, depth: int
     return depth > 0 and any(caller is not None and _is_of_models(reader, caller, "", depth - 1) for caller in callers)
 
 
-def _is_never_moved(reader: Reader, method: FunctionModel) -> bool:
-    """Whether a program moves none of the objects of a method's class, all of which are in sight, and no other module has one of them."""
-    project, path, cls = reader.project, method.source.file, method.cls
-    kept = project.kept_as(path, cls.name) if cls is not None and project.is_only_run(path) else None
-    if cls is None or not kept:
+def _is_never_moved(reader: Reader, source: SourceModule, cls: ast.ClassDef) -> bool:
+    """Whether a program moves none of the objects of a class, all of which are in sight, and no other module has one of them."""
+    project, path = reader.project, source.file
+    kept = project.kept_as(path, cls.name) if project.is_only_run(path) else None
+    if not kept:
         return False
     names = "|".join(sorted(map(re.escape, kept)))
     moved = rf"\b(?:{names})\.(?:to|cuda|half|double|float|_?apply)\("
-    if re.search(moved, method.source.text) is not None or project.texts_match(moved, path):
+    if re.search(moved, source.text) is not None or project.texts_match(moved, path):
         return False
     # Another module may have one, and is moved with it.
     held = rf"\bself\.(?:{names})[ \t]*=(?!=)"
-    if re.search(held, method.source.text) is not None:
+    if re.search(held, source.text) is not None:
         return False
     holders = project.matching(held, path, MAX_HOLDERS)
     return not any(b"Module" in project.read_quietly(holder, path) for holder in holders)

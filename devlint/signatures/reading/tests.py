@@ -52,12 +52,11 @@ def condition_of(frame: Frame, node: ast.expr) -> Condition:
             return _connected(frame, values, conjunction=isinstance(op, ast.And))
         case ast.Compare() if (told := type_compared(frame, node)) is not None:
             return told
-        case ast.Compare(left=left, ops=[ast.Gt() | ast.NotEq()], comparators=[ast.Constant(value=0)]) if _counted(
-            left
-        ):
-            return condition_of(frame, left)
-        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[ast.Constant(value=0)]) if _counted(left):
-            return frame.atoms.negated(condition_of(frame, left))
+        case ast.Compare(
+            left=left, ops=[ast.Gt() | ast.NotEq() | ast.Eq() as op], comparators=[ast.Constant(value=0)]
+        ) if _counted(left):
+            told = condition_of(frame, left)
+            return frame.atoms.negated(told) if isinstance(op, ast.Eq) else told
         case ast.Call() if (counted := _counted(node)) is not None:
             evaluate(frame, node)
             return filled(frame, evaluate(frame, counted))

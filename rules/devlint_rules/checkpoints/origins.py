@@ -12,7 +12,7 @@ from devlint.lazy import regex
 from devlint_rules.checkpoints.caches import is_cache
 from devlint_rules.checkpoints.files import ANY, WRITING, numbered, path_of, writes
 from devlint_rules.checkpoints.told import is_told_to_host
-from devlint_rules.checkpoints.values import entered_as, imported_values, makers_of, values_of
+from devlint_rules.checkpoints.values import entered_as, given_to, imported_values, makers_of, values_of
 from devlint_rules.checkpoints.writers import is_written_from_host, texts_in
 
 if TYPE_CHECKING:
@@ -51,9 +51,10 @@ def _is_own(call: ast.Call, first: int, facts: Facts) -> bool:
     if is_cache(call, file, facts) or _ships_with_the_code(file, facts) or _is_published(call, file, facts):
         return True
     texts = texts_in([file, *values_of(file, facts)])
-    if _is_of_rank(file, facts) or is_written_from_host(call, file, texts, facts) or is_told_to_host(texts, facts):
+    if _is_of_rank(file, facts) or is_written_from_host(call, file, texts, facts):
         return True
-    return _is_written_before(call, file, facts) or _is_on_the_host(file, facts)
+    # The last one goes through other files, call by call.
+    return _is_written_before(call, file, facts) or _is_on_the_host(file, facts) or is_told_to_host(texts, facts)
 
 
 def _is_of_rank(file: ast.expr, facts: Facts) -> bool:
@@ -101,7 +102,7 @@ def _is_written_before(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
 def _is_kept_by_one_told(before: list[ast.Call], model: str, file: ast.expr, facts: Facts) -> bool:
     """`stopping = EarlyStopping(path)`, and then `stopping(loss, model)`: what was told the file is handed the model."""
     path = ast.unparse(file)
-    told = (n for n in before if any(ast.unparse(g) == path for g in _given(n)))
+    told = (n for n in before if any(ast.unparse(g) == path for g in given_to(n)))
     keepers = {
         ast.unparse(s.targets[0])
         for n in told
@@ -109,7 +110,8 @@ def _is_kept_by_one_told(before: list[ast.Call], model: str, file: ast.expr, fac
         if isinstance(s, ast.Assign)
     }
     return any(
-        ast.unparse(n.func).split(".")[0] in keepers and any(ast.unparse(g) == model for g in _given(n)) for n in before
+        ast.unparse(n.func).split(".")[0] in keepers and any(ast.unparse(g) == model for g in given_to(n))
+        for n in before
     )
 
 
@@ -155,7 +157,7 @@ def _is_repeated(node: ast.AST, facts: Facts) -> bool:
 def _is_told(call: ast.Call, file: ast.Constant) -> bool:
     """`Pretrain("test.pt", "test.txt")`: what was told the same name made the file, where nothing else does."""
     return "load" not in last_name(call.func) and any(
-        isinstance(g, ast.Constant) and g.value == file.value for g in _given(call)
+        isinstance(g, ast.Constant) and g.value == file.value for g in given_to(call)
     )
 
 
@@ -179,7 +181,10 @@ def _is_written_by_callees(before: list[ast.Call], file: ast.expr, facts: Facts)
         return False
     # Also what is handed to somebody to call: `pool.map(self.write, names)`.
     called = {
-        last_name(n) for call in before for n in (call.func, *_given(call)) if isinstance(n, (ast.Name, ast.Attribute))
+        last_name(n)
+        for call in before
+        for n in (call.func, *given_to(call))
+        if isinstance(n, (ast.Name, ast.Attribute))
     }
     writing = [
         n
@@ -271,13 +276,9 @@ def _loaded_into(call: ast.Call, facts: Facts) -> ast.expr | None:
 
 def _is_handed(call: ast.Call, model: str, names: set[str]) -> bool:
     """Whether a call is given a model, any where none is named, and a part of the path of its checkpoint."""
-    given = _given(call)
+    given = given_to(call)
     is_of_model = not model or any(ast.unparse(g) == model for g in given)
     return is_of_model and any(isinstance(g, ast.Name) and g.id in names for g in given)
-
-
-def _given(call: ast.Call) -> list[ast.expr]:
-    return [*call.args, *(k.value for k in call.keywords)]
 
 
 def _is_temporary(file: ast.expr, facts: Facts) -> bool:

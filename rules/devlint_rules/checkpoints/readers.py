@@ -335,15 +335,16 @@ def _is_told_by_trainer(model: PlacementModel, call: ast.Call) -> bool:
     """
     match call.args:
         case [ast.Attribute(value=owner, attr=name), *_]:
+            spelt = ast.unparse(owner)
             before = [
                 n
                 for n in own_nodes(model.enclosing_scope(call))
                 if isinstance(n, ast.Call)
                 and isinstance(n.func, ast.Attribute)
                 and n.lineno < call.lineno
-                and ast.unparse(n.func.value) == ast.unparse(owner)
+                and ast.unparse(n.func.value) == spelt
             ]
-            if _KEPT.search(name) and any(last_name(n.func) in _TRAINING for n in before):
+            if _KEPT.search(name) and any(_trains(n, spelt) for n in before):
                 return True
             return bool(before) and _saves_under(owner, name, call, model)
     return False

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.facts import calls_in, walk
+from devlint_rules.checkpoints.values import given_to
 from devlint_rules.checkpoints.writers import FILE_NAME, is_from_host, writes_in
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def _writes_told(names: set[str], facts: Facts) -> list[Write]:
     for model in (facts.model, *facts.model.files_matching(pattern)):
         if re.search(pattern, model.source.text) is not None:
             for call in calls_in(model.source.tree):
-                told = [n for n in (*call.args, *(k.value for k in call.keywords)) if _says(n, stems, model)]
+                told = [n for n in given_to(call) if _says(n, stems, model)]
                 found += [w for n in told for w in _writes_of(call, n, model, _MAX_DEPTH)]
     return found
 
@@ -63,9 +64,8 @@ def _writes_of(call: ast.Call, told: ast.expr, model: PlacementModel, depth: int
             yield write
     for node in function.nodes:
         if isinstance(node, ast.Call):
-            handed = (n for n in (*node.args, *(k.value for k in node.keywords)) if isinstance(n, ast.Name))
-            for given in handed:
-                if given.id in parameters:
+            for given in given_to(node):
+                if isinstance(given, ast.Name) and given.id in parameters:
                     yield from _writes_of(node, given, there, depth - 1)
 
 

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from devlint.facts import Facts
 
 
+def given_to(call: ast.Call) -> list[ast.expr]:
+    """What a call is given, by place or by name."""
+    return [*call.args, *(k.value for k in call.keywords)]
+
+
 # Several questions about a file ask for them.
 @lru_cache(maxsize=4)
 def values_of(file: ast.expr, facts: Facts) -> tuple[ast.expr, ...]:
