@@ -45,8 +45,8 @@ class LegacyCudaType(Rule):
     Some uses are reported only if you select the rule by its code (`--select DEV604`): those that a condition chooses
     (`torch.cuda.FloatTensor if use_cuda else torch.FloatTensor`); those in tests, in a subclass of `torch.autograd.Function`, in a file that
     moves other things to CUDA whatever there is, in a project that chooses its GPU (`torch.cuda.set_device`), or in a loss that only such files
-    use; and `set_default_tensor_type` without a fix, unless `torch-version` says that the project is meant for 2.1 and newer, or under a
-    condition.
+    use; and `set_default_tensor_type` of a type on the host where nothing else in the file sets a default, under a
+    condition, or without a fix, unless `torch-version` says that the project is meant for 2.1 and newer.
 
     ## Why is this bad
     `set_default_tensor_type` is deprecated since PyTorch 2.1. `torch.cuda.FloatTensor` always means the current GPU,
@@ -142,12 +142,13 @@ class LegacyCudaType(Rule):
             hint=None if change else f"use `torch.set_default_dtype` and {place}",
             change=change,
             minor=(change is None and not _is_deprecated(facts.surroundings.oldest_torch))
-            or (given == "torch.FloatTensor" and len(_SETTING.findall(facts.text.text)) == 1)
+            # A type on the host says nothing of a device where nothing else sets a default.
+            or (host is not None and len(_SETTING.findall(facts.text.text)) == 1)
             or _is_guarded(call, facts),
         )
 
 
-# What sets a default; the type that is one anyway sets nothing where nothing else does.
+# What sets a default.
 _SETTING = regex(r"\bset_default_(?:tensor_type|dtype|device)\s*\(")
 # The first release that warns of `set_default_tensor_type`, and before which `set_default_device` isn't all there.
 _DEPRECATED_SINCE = (2, 1)

@@ -35,8 +35,9 @@ class CreatedThenMoved(Rule):
     memory, a generator, and arguments that may be something else than a device. What is made once (`if self.kernel is None:`), or in a test
     (`test_*.py`, `*_test.py`), is told by DEV107, and so is `torch.tensor(data).to(device)`: with `device=` it is filled on
     the host and copied just the same. Told where it is selected by its code: a few numbers (`torch.eye(3)`); a few for each of a batch or of
-    something else (`torch.arange(n)`, `torch.linspace(0, 1, n)`, `torch.zeros(n, classes)`, `torch.ones(x.size()[:-1])`), unless a loop in the step makes them again and
-    again; the weights of a gradient penalty (`grad_outputs=torch.ones(scores.size()).to(device)`); what loops fill element by
+    something else (`torch.arange(n)`, `torch.linspace(0, 1, n)`, `torch.zeros(n, classes)`, `torch.ones(x.size()[:-1])`), and the first state of recurrent layers
+    (`torch.zeros(num_layers, n, width)`), unless a loop in the step makes them again and
+    again; masks that another function makes; the weights of a gradient penalty (`grad_outputs=torch.ones(scores.size()).to(device)`); what loops fill element by
     element; what is as large as a tensor that the host has just asked; a row of integers that another function has made; and random
     numbers, unless they are surely many, or as many as in another tensor.
 
@@ -115,7 +116,9 @@ class CreatedThenMoved(Rule):
                 f"device that `{maker}` hands to its factories needs one allocation",
                 "likely",
                 facts.notes([upload.made]),
-                minor=_is_evaluated(node, facts) or upload.made.message.endswith("`torch.arange`"),
+                minor=_is_evaluated(node, facts)
+                or upload.made.message.endswith("`torch.arange`")
+                or _OF_MASKS.search(maker) is not None,
             )
         if not m.matches(node.func, m.Attribute(value=m.Call())):
             return
@@ -150,6 +153,10 @@ class CreatedThenMoved(Rule):
             change=_made_there(node, made, name, between, move, facts),
             minor=_is_evaluated(node, facts) or is_small(node, made, name, between, facts),
         )
+
+
+# A mask is as large as a sentence, or as its square.
+_OF_MASKS = regex(r"(?i)mask")
 
 
 def _is_evaluated(node: cst.Call, facts: Facts) -> bool:

@@ -47,9 +47,14 @@ def is_small(node: cst.Call, made: cst.Call, name: str, between: frozenset[str],
         return True
     if _is_sized_by_read(making, facts):
         return True
-    if between & _REPEATING or _is_in_loop(moving, facts):
+    if (between & _REPEATING and name not in _ROWS) or _is_in_loop(moving, facts):
         return False
-    if _is_row(name, making) or _is_flat(name, making) or _is_of_scores(making, moving, facts):
+    if (
+        _is_row(name, making)
+        or _is_flat(name, making)
+        or _is_first_state(making)
+        or _is_of_scores(making, moving, facts)
+    ):
         return True
     return _is_filled_one_by_one(moving, facts)
 
@@ -87,6 +92,17 @@ def _is_flat(name: str, making: ast.Call) -> bool:
     of_batch = any(_OF_BATCH.fullmatch(ast.unparse(size)) for size in written)
     few = [size for size in sizes if size is not None and size <= _FEW]
     return len(sizes) == 2 and None in sizes and (of_batch or bool(few)) and len(few) == 2 - sizes.count(None)
+
+
+def _is_first_state(making: ast.Call) -> bool:
+    """Whether a recurrent layer begins with it: `torch.zeros(num_layers, batch_size, width)`, `torch.zeros(hidden.size())`."""
+    written = " ".join(map(ast.unparse, making.args))
+    return _OF_LAYERS.search(written) is not None or (_is_whole(making) and _OF_STATES.match(written) is not None)
+
+
+# How many layers there are, and what a recurrent one hands on.
+_OF_LAYERS = regex(r"\b(?:n(?:um)?|rnn|lstm|gru)_?layers?\b|\bnum_directions\b")
+_OF_STATES = regex(r"(?i)(?:self\.)?\w{0,40}(?:hidden|state|h0|c0)\w{0,40}\.(?:size|shape)")
 
 
 def _is_in_loop(moving: ast.Call, facts: Facts) -> bool:
