@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.values.values import BATCH, RANKED, ZERO_DIM, Value
@@ -31,14 +32,42 @@ def is_number_taken(index: ast.expr, around: ast.expr | ast.AugAssign) -> bool:
 
 
 def is_one_of_loop(index: ast.expr, frame: Frame, value: Value) -> bool:
-    """`order[i]` in `for i in best:`, `table[t.long()]` in `for t, p in zip(labels, found):`: one number of many, as far as is known."""
+    """`order[i]` in `for i in best:`, `table[t.long()]` in `for t, p in zip(labels, found):`: one number of many, as far as is known.
+
+    So is a part of that: `first = row[0]` in `for row in order:`.
+    """
     while isinstance(index, ast.Call) and isinstance(index.func, ast.Attribute):
         index = index.func.value
-    return isinstance(index, ast.Name) and any(
-        isinstance(loop, (ast.For, ast.comprehension)) and _takes_one(loop, index.id, value)
+    if not isinstance(index, ast.Name):
+        return False
+    loops = [
+        loop
         for parent in frame.source.ancestors(index)
         for loop in (parent, *getattr(parent, "generators", ()))
+        if isinstance(loop, (ast.For, ast.comprehension))
+    ]
+    return any(
+        _takes_one(loop, name, value)
+        for loop in loops
+        for name in (index.id, *(_parts_named(loop, index.id) if isinstance(loop, ast.For) else ()))
     )
+
+
+def _parts_named(loop: ast.For, name: str) -> Iterator[str]:
+    """What a name is one part of, by a statement of a loop: `row` of `first, second = row[0], row[1]`, for either."""
+    for statement in loop.body:
+        match statement:
+            case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):
+                pairs = list(zip(names, values, strict=False))
+            case ast.Assign(targets=[target], value=value):
+                pairs = [(target, value)]
+            case _:
+                continue
+        for pair in pairs:
+            match pair:
+                case ast.Name(id=bound), ast.Subscript(value=ast.Name(id=row), slice=ast.Constant(value=int())):
+                    if bound == name:
+                        yield row
 
 
 def _takes_one(loop: ast.For | ast.comprehension, name: str, value: Value) -> bool:

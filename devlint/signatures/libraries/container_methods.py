@@ -40,13 +40,20 @@ def list_method(call: Call, owner: Value, name: str) -> Value:
     if name == "copy":
         contents = containers.contents_of(frame, owner)
         return containers.made(frame, LIST, contents, call.node) if contents is not None else NOTHING
+    if name == "__next__":
+        return containers.all_parts(containers.contents_of(frame, owner), frame)
     if name == "clear" and owner.identity is not None:
         frame.env[owner.identity, CONTENTS] = Value(TUPLE)
     if name in ("reverse", "sort", "remove") and owner.identity is not None:
         contents = containers.contents_of(frame, owner)
         if contents is not None and contents.kind is TUPLE:
             frame.env[owner.identity, CONTENTS] = containers.each_of(contents.parts, frame)
-    return NONE
+    return _GIVES.get(name, NOTHING)
+
+
+# What other methods of lists, sets and deques give.
+_GIVES = dict.fromkeys(("clear", "reverse", "sort", "remove", "discard", "rotate", "extendleft"), NONE)
+_GIVES |= dict.fromkeys(("index", "count"), A_NUMBER)
 
 
 def dict_method(call: Call, owner: Value, name: str) -> Value:
@@ -92,7 +99,7 @@ def dict_method(call: Call, owner: Value, name: str) -> Value:
             return containers.made(frame, DICT, contents, call.node) if contents is not None else NOTHING
     if owner.identity is not None and contents is not None:
         frame.displace(owner, 0)
-    return NONE
+    return NONE if name == "clear" else NOTHING
 
 
 def _update(call: Call, owner: Value, contents: Value | None) -> Value:

@@ -208,12 +208,20 @@ def operate(
         for side, other in ((left, right), (right, left)):
             if side.kind is TENSOR:
                 frame.is_tensor(other)
-    frame.need("operation", node, "", (left_node, left), (right_node, right), any_rank=product)
+    sides = ((left_node, _without_sequences(left, frame)), (right_node, _without_sequences(right, frame)))
+    frame.need("operation", node, "", *sides, any_rank=product)
     if in_place:
         return left if any(o.kind is TENSOR for _, o in left.options()) else together(frame, node, left, right)
     result = together(frame, node, left, right)
     # A product of vectors is a number.
     return mapped(result, lambda v: v.but(rank="") if v.rank else v, frame.atoms) if product else result
+
+
+def _without_sequences(value: Value, frame: Frame) -> Value:
+    """What a tensor can meet in an operator: with a tuple it fails wherever they are, so that on another path there is none."""
+    if value.kind is not EITHER or not any(o.kind in (LIST, TUPLE) for _, o in value.options()):
+        return value
+    return mapped(value, lambda o: NOTHING if o.kind in (LIST, TUPLE) else o, frame.atoms)
 
 
 def _folded(left: Value, op: ast.AST, right: Value) -> Value:

@@ -223,8 +223,8 @@ def _of_any_index(node: cst.Comparison, facts: Facts) -> Iterator[Report]:
                 continue
         if not any(a.arg == name for a in scope.parameters) or not _may_be_text(name, scope):
             continue
-        if m.matches(other, m.Attribute(value=m.Name("self"))):
-            # What the object keeps may be without an index as well.
+        if m.matches(other, m.Attribute(value=m.Name("self"))) or _is_of_something_made(other, facts):
+            # What the object keeps may be without an index as well, and so may what something else calls its device.
             continue
         yield Report(
             node,
@@ -233,6 +233,15 @@ def _of_any_index(node: cst.Comparison, facts: Facts) -> Iterator[Report]:
             hint="compare the types, and the indices where both have one",
         )
         return
+
+
+def _is_of_something_made(device: cst.BaseExpression, facts: Facts) -> bool:
+    """Whether it is the device of what a call has given, which may be no tensor."""
+    found = facts.node(device)
+    match found:
+        case ast.Attribute(value=ast.Name() as owner) if not _is_of_tensor(device, facts):
+            return any(isinstance(value, ast.Call) for value in facts.model.assigned_values(owner))
+    return False
 
 
 def _may_be_text(name: str, scope: FunctionModel) -> bool:
