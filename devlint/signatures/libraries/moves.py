@@ -13,6 +13,7 @@ from devlint.signatures.values.values import (
     DEVICE_NUMBER,
     EITHER,
     HOST,
+    NUMBER,
     RANKED,
     REFERENCE,
     TENSOR,
@@ -50,7 +51,9 @@ def target_of(call: Call, name: str) -> Value | None:
         found = device_from(call.frame, value, node)
         if found is not None:
             return None if found.kind is CONSTANT else found
-        if value.kind in (UNKNOWN, EITHER) or (value.kind is REFERENCE and not str(value.data).startswith("torch.")):
+        # A parameter that is text names a device here: types aren't named so.
+        is_open = value.kind in (UNKNOWN, EITHER) or (value.kind is NUMBER and value.path is not None)
+        if is_open or (value.kind is REFERENCE and not str(value.data).startswith("torch.")):
             named = str(value.path[-1]) if value.path else ""
             text = named + (
                 node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 from devlint.knowledge import canonical, ecosystem, torch_knowledge
-from devlint.signatures.libraries.devices import CUDA
+from devlint.signatures.libraries.devices import CUDA, parse_place
 from devlint.signatures.libraries.frameworks import FRAMEWORKS
 from devlint.signatures.state.frame import Frame, Reading
 from devlint.signatures.state.objects import FRAMEWORK
@@ -57,7 +57,7 @@ class Annotations:
         if told is not None and told.kind is not UNKNOWN:
             if told.kind is DEVICE:
                 return told.but(place=Place("told", path), path=path)
-            if told.kind is NUMBER and is_device_name(ast.Name(name)):
+            if told.kind is NUMBER and (is_device_name(ast.Name(name)) or _is_device(default)):
                 return Value(DEVICE, Place("told", path), path=path)
             if told.kind is LOADER:
                 return told.but(likely=True, path=path)
@@ -72,7 +72,7 @@ class Annotations:
             frame.either_array.add(path)
         if told is not None and isinstance(told.data, (Parts, Made)):
             return told.but(place=place, path=path)
-        if is_device_name(ast.Name(name)):
+        if is_device_name(ast.Name(name)) or _is_device(default):
             return Value(DEVICE, Place("told", path), path=path)
         if name == "dtype":
             return Value(NUMBER, path=path)
@@ -197,3 +197,10 @@ def _is_tensor_or_array(annotation: ast.expr | None) -> bool:
 
 def _is_number(node: ast.expr | None) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool)
+
+
+def _is_device(default: ast.expr | None) -> bool:
+    """`where="cuda:0"`"""
+    return (
+        isinstance(default, ast.Constant) and isinstance(default.value, str) and parse_place(default.value) is not None
+    )

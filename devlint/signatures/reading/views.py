@@ -153,7 +153,12 @@ class View:
             # What a dataclass is given.
             options.append(unknown)
         for setter in cls.setters.get(name, ()):
-            if _is_helper_of(constructor, setter) or (options and self._reader.is_reading(setter)):
+            if _is_helper_of(constructor, setter):
+                continue
+            if options and self._reader.is_reading(setter):
+                if _is_some_device(options[0]):
+                    # What it is on the way there, others that are called there are handed: theirs is any.
+                    return Value(DEVICE, Place("told", path), path=path, likely=True)
                 continue
             told = self._set_by(setter, name, path, me, cls)
             options.append(told)
@@ -375,6 +380,10 @@ def _tensor_if_array(value: Value) -> Value:
     if len(tensors) == 1 and len(options) > 1 and all(o.kind is ARRAY for o in options if o is not tensors[0]):
         return tensors[0].but(likely=True, tags=tensors[0].tags | {OR_ARRAY})
     return value
+
+
+def _is_some_device(value: Value) -> bool:
+    return all(option.kind is DEVICE for _, option in value.options())
 
 
 def _as_one(value: Value) -> Value:
