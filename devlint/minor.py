@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ABOUT_MIXING = ("mixing", "unplaced-factory")
 
 # What a project says that runs on an accelerator, or may.
-_GOES_SOMEWHERE = r"\bcuda|(?:\b|_)gpus?(?:\b|_)|\bdevice ?=(?! ?\w+\.device)|\.to\((?!dtype|\w+\.device|torch\.(?:u?int|float|long|bool|half|double|bfloat|complex))|\b[aA]ccelerat|\bmps\b|\bxpu\b|\bhpu\b|\b[lL]ightning\b|\bpl\."
+_GOES_SOMEWHERE = r"\bcuda|(?:\b|_)gpus?(?:\b|_)|\bdevice ?=(?! ?\w+\.device| ?['\"]cpu)|\.to\((?!['\"]cpu['\"]\)|dtype|\w+\.device|torch\.(?:u?int|float|long|bool|half|double|bfloat|complex))|\b[aA]ccelerators?\b|\b(?:import|from) accelerate\b|\bmps\b|\bxpu\b|\bhpu\b|\b[lL]ightning\b|\bpl\."
 
 _BEFORE_0_4 = regex(BEFORE_0_4)
 _SAYS_BEFORE_0_4 = regex(SAYS_BEFORE_0_4)

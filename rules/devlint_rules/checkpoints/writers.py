@@ -57,7 +57,8 @@ def _speaks_of_no_device(model: PlacementModel) -> bool:
 
 
 # Said also of its own files: a project that is too large to tell matches anything.
-_OTHER_PLACES = r"(?i)\b(?:cuda|[gx]pus?|devices?(?![ \t]{0,2}=[ \t]{0,2}['\"]cpu)|mps|hpu|npu|tpus?)\b|\.to\((?!torch\.(?:u?int|b?float|double|half|long|bool)\d{0,2}\))|accelerat|parallel|distributed|\bdeepspeed|\bfastai|\bskorch|pretrained"
+# Processes that share their work say nothing of places, for those on the host do as well; nor does what goes where something else is.
+_OTHER_PLACES = r"(?i)\b(?:cuda|[gx]pus?|(?<!\.)devices?(?![ \t]{0,2}(?:=[ \t]{0,2}(?:torch\.device\()?|\()['\"]cpu|[ \t]{0,2}=[ \t]{0,2}[\w.]{1,60}\.device\b)|mps|hpu|npu|tpus?)\b|\.to\((?!['\"]cpu['\"]\)|\w{1,60}\.device\)|torch\.(?:u?int|b?float|double|half|long|bool)\d{0,2}\))|\baccelerators?\b|\b(?:import|from) accelerate\b|\bdeepspeed|\bfastai|\bskorch|from_pretrained|\bpretrained ?="
 
 
 def _is_saved_from_host(named: set[str], own: list[Write], facts: Facts) -> bool:

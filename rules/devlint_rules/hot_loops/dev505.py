@@ -34,7 +34,8 @@ class GraphKeptAlive(Rule):
     `meter.update(loss)` (where the project's own `update` adds up what it is given) in a hot loop, when `loss` carries a
     graph: `backward` runs on it in the loop, a LightningModule's `training_step` returns it, or a module computes it while
     gradients are on. Left alone: detached tensors and numbers, sums under `no_grad`, sums that start anew every few steps or go over the parts of one batch, and
-    sums that `backward` runs on afterwards, or may run on because they are returned or handed on.
+    sums that `backward` runs on afterwards, or may run on because they are returned or handed on. Told where it is selected by its code: what `backward` has run on
+    at each step, for little of its graph is left.
 
     ## Why is this bad
     The sum remembers how each of its terms was made. The graph of every step, and the memory that it holds, stays alive
@@ -129,22 +130,18 @@ class GraphKeptAlive(Rule):
         change = None if left_open else _detached([c for c, _ in carriers], expression, facts)
         yield Report(
             node,
-            f"`{facts.code_of(kept.target)}` keeps {_what_stays(graph)}: `{facts.code_of(tensor)}` isn't detached",
+            f"`{facts.code_of(kept.target)}` keeps {_NODES if graph.spent else _ALL}: `{facts.code_of(tensor)}` isn't detached",
             "certain" if graph.spent and isinstance(graph.call, ast.Call) else "likely",
             notes=(_origin(graph, facts), *stalls.hot_notes(hot, facts)),
             hint=None if change else _AS_BESIDE if read_beside else stalls.KEEP_DETACHED,
             change=change,
+            minor=graph.spent,
         )
 
 
-def _what_stays(graph: Graph) -> str:
-    """What of each graph outlives its step: all of it, or what `backward` leaves, which frees the tensors that it has used."""
-    retained = isinstance(graph.call, ast.Call) and any(
-        k.arg in ("retain_graph", "create_graph") for k in graph.call.keywords
-    )
-    if graph.spent and not retained:
-        return "the nodes of every step's graph, in the host's memory"
-    return "the graph of every step, and the memory that it holds"
+# What of each graph outlives its step: what `backward` leaves, which frees the tensors that it has used, or all of it.
+_NODES = "the nodes of every step's graph, in the host's memory"
+_ALL = "the graph of every step, and the memory that it holds"
 
 
 def _kept(statement: ast.stmt, model: PlacementModel) -> Kept | None:

@@ -34,12 +34,10 @@ class CreatedThenMoved(Rule):
     function can take the device. Left alone are tensors without elements (`torch.empty(0)`), factories that may share the host's data (`torch.as_tensor`, `torch.from_numpy`), pinned
     memory, a generator, and arguments that may be something else than a device. What is made once (`if self.kernel is None:`), or in a test
     (`test_*.py`, `*_test.py`), is told by DEV107, and so is `torch.tensor(data).to(device)`: with `device=` it is filled on
-    the host and copied just the same. Told where it is selected by its code: a few numbers (`torch.eye(3)`); a few for each of a batch or of
-    something else (`torch.arange(n)`, `torch.linspace(0, 1, n)`, `torch.zeros(n, classes)`, `torch.ones(x.size()[:-1])`), and the first state of recurrent layers
-    (`torch.zeros(num_layers, n, width)`), unless a loop in the step makes them again and
-    again; masks that another function makes; the weights of a gradient penalty (`grad_outputs=torch.ones(scores.size()).to(device)`); what loops fill element by
-    element; what is as large as a tensor that the host has just asked; a row of integers that another function has made; and random
-    numbers, unless they are surely many, or as many as in another tensor.
+    the host and copied just the same. Told where it is selected by its code: what is made once in a step,
+    and isn't surely many numbers (`torch.zeros(n, classes)`, `torch.arange(n)`): to copy that costs little. Told in any case are many numbers
+    (`torch.zeros(n, 3, 256, 256)`), what a loop in the step makes again and again, and random numbers that are as many as in another tensor
+    (`torch.randn(x.shape)`), for which the host takes long.
 
     ## Why is this bad
     The tensor is allocated and filled on the host, allocated again on the device, and copied over. The host waits for
