@@ -26,6 +26,9 @@ ABOUT_MIXING = ("mixing", "unplaced-factory")
 # What a project says that runs on an accelerator, or may.
 _GOES_SOMEWHERE = r"\bcuda|(?:\b|_)gpus?(?:\b|_)|\bdevice ?=(?! ?\w+\.device| ?['\"]cpu)|\.to\((?!['\"]cpu['\"]\)|dtype|\w+\.device|torch\.(?:u?int|float|long|bool|half|double|bfloat|complex))|\b[aA]ccelerators?\b|\b(?:import|from) accelerate\b|\bmps\b|\bxpu\b|\bhpu\b|\b[lL]ightning\b|\bpl\."
 
+# Files of what is done with the pictures of a data set; what a library has of these is given pictures anywhere.
+_TRANSFORMS = regex(r"(?i)(?:^|/)\w{0,40}(?:transforms?|augment(?:ations?|ers?)?)\.py$")
+
 _BEFORE_0_4 = regex(BEFORE_0_4)
 _SAYS_BEFORE_0_4 = regex(SAYS_BEFORE_0_4)
 _SINCE_0_4 = regex(SINCE_0_4)
@@ -91,6 +94,8 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
         return f"nothing in the project leads to `{scope.name}`"
     if scope is not None and facts.model.is_forward_of_nobody(scope):
         return "nothing in the project calls this module"
+    if is_mixing and _TRANSFORMS.search(source.path) is not None and project.is_only_run(source.file):
+        return "transforms prepare what a loader's workers load, on the host"
     if (is_mixing and _stays_on_host(facts, project)) or (fails_elsewhere and _is_for_host(facts, project)):
         return "nothing moves anything here"
     if facts.model.is_never_chosen(facts.node(report.node) or facts.statement):

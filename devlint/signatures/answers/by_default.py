@@ -28,6 +28,9 @@ def is_weak(reader: Reader, frame: Frame, need: Need, host: tuple[Value, Conditi
     if need.sense != "index" and is_kept(value) and other.place.sort == "input" and _is_of_plain_class(frame):
         # What an object that is no module keeps on the host may be meant to stay there: it counts and adds up.
         return True
+    if _is_kept_in_an_object(other):
+        # It has its own places: modules don't move what their objects keep.
+        return True
     is_input = other.place.sort == "input" and other.kind is not MODULE and need.sense != "index"
     if is_input and not is_of_models(reader, frame.function, other.place):
         # In a function for the host, all is as it should be: somebody else has to say that it isn't.
@@ -49,6 +52,12 @@ def is_weak(reader: Reader, frame: Frame, need: Need, host: tuple[Value, Conditi
 def _is_of_plain_class(frame: Frame) -> bool:
     cls = frame.reader.class_around(frame)
     return cls is not None and not cls.is_module and cls.method("forward") is None
+
+
+def _is_kept_in_an_object(value: Value) -> bool:
+    """`self.encoder.low`, of an object that is no module, for the places of modules are those of whatever has them."""
+    name = value.place.name if value.place.sort == "input" else ()
+    return len(name) > 2 and all(str(part).startswith(".") for part in name[1:])
 
 
 def _is_of_something(value: Value) -> bool:

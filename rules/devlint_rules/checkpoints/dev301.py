@@ -24,6 +24,7 @@ from devlint_rules.checkpoints.provided import is_provided_for, is_tried_again, 
 from devlint_rules.checkpoints.readers import has_device
 from devlint_rules.checkpoints.refused import is_refused
 from devlint_rules.checkpoints.together import in_other_branches, loads_of_same, may_be_mended, stays_half_done
+from devlint_rules.checkpoints.trials import is_of_trial
 from devlint_rules.checkpoints.uncalled import is_of_no_call, is_of_no_program
 from devlint_rules.checkpoints.uses import (
     goes_into_load_state_dict,
@@ -222,6 +223,7 @@ class LoadWithoutMapLocation(Rule):
             or is_of_no_call(found, facts)
             or facts.model.choices.is_never_made(found)
             or fills_itself(found, facts)
+            or is_of_trial(found, facts)
             or is_of_pickled_wrapper(found, facts)
             or is_of_wrapped(found, facts),
         )
