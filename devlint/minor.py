@@ -94,7 +94,7 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
         return f"nothing in the project leads to `{scope.name}`"
     if scope is not None and facts.model.is_forward_of_nobody(scope):
         return "nothing in the project calls this module"
-    if is_mixing and _TRANSFORMS.search(source.path) is not None and project.is_only_run(source.file):
+    if is_mixing and _TRANSFORMS.search(source.path) is not None and _is_of_program(source, project):
         return "transforms prepare what a loader's workers load, on the host"
     if (is_mixing and _stays_on_host(facts, project)) or (fails_elsewhere and _is_for_host(facts, project)):
         return "nothing moves anything here"
@@ -115,6 +115,14 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
         costs_little = rule.only_amid_step or report.change is None
         return "nothing is trained here, or it is tried or measured" if costs_little else ""
     return ""
+
+
+def _is_of_program(source: SourceModule, project: Project) -> bool:
+    """Whether transforms are those of a program, which nobody installs, or of its data, by the folder."""
+    return _OF_DATA.search(source.path) is not None or project.is_only_run(source.file)
+
+
+_OF_DATA = regex(r"(?:^|/)(?:data|datasets?|dataload(?:er|ers|ing)?)/(?:\w{1,40}/){0,3}\w{1,60}\.py$")
 
 
 def _stays_on_host(facts: Facts, project: Project) -> bool:

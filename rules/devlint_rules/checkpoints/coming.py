@@ -15,9 +15,9 @@ from devlint_rules.guards import moves_on_each_way
 if TYPE_CHECKING:
     from devlint.facts import PlacementModel
 
-# A place that is on an accelerator: `"cuda"`, `"cuda:0"`, `f"cuda:{gpu}"`, `torch.device("cuda")`.
+# A place that is on an accelerator: `"cuda"`, `"cuda:0"`, `f"cuda:{gpu}"`, `torch.device("cuda")`, and `torch.device(0)`, which fails where there is none.
 CUDA = regex(
-    r"(?:torch\.device\()?(?:['\"]cuda(?::\d+)?['\"]|f['\"]cuda:\{[\w.]{1,60}\}['\"]|['\"]cuda:\{\}['\"]\.format\([\w.]{1,60}\))\)?"
+    r"torch\.device\(\d{1,2}\)|(?:torch\.device\()?(?:['\"]cuda(?::\d+)?['\"]|f['\"]cuda:\{[\w.]{1,60}\}['\"]|['\"]cuda:\{\}['\"]\.format\([\w.]{1,60}\))\)?"
 )
 # Calls are followed this deep, and into so many functions.
 _MAX_DEPTH = 6

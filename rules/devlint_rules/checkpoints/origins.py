@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -85,6 +86,8 @@ def _is_written_before(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
         return True
     if _is_best_of_run(file, facts) and any(last_name(n.func) in _TRAINING for n in before):
         return True
+    if _is_kept_from_run(file, facts):
+        return True
     parts = {n.id for value in (file, *values_of(file, facts)) for n in walk(value) if isinstance(n, ast.Name)}
     if any(_EXPORTING.match(last_name(n.func)) and _is_handed(n, "", parts) for n in before):
         return True
@@ -120,6 +123,17 @@ def _is_best_of_run(file: ast.expr, facts: Facts) -> bool:
     return any(
         isinstance(n, ast.Attribute) and n.attr in _OF_RUN for v in (file, *values_of(file, facts)) for n in walk(v)
     )
+
+
+def _is_kept_from_run(file: ast.expr, facts: Facts) -> bool:
+    """Whether an object keeps of a run what the trainer's callback said, and has it from there alone: `self._best_path = checkpoint.best_model_path`."""
+    match file:
+        case ast.Attribute(value=ast.Name(id="self"), attr=attr):
+            kept = rf"\bself\.{re.escape(attr)}[ \t]{{0,4}}(?::[^=\n]{{0,80}})?="
+            of_run = rf"[ \t]{{0,4}}[\w.]{{0,80}}\.(?:{'|'.join(sorted(_OF_RUN))})\b"
+            told, other = kept + of_run, rf"{kept}(?!=|[ \t]{{0,4}}None\b|{of_run})"
+            return facts.model.texts_match(told) and not facts.model.texts_match(other)
+    return False
 
 
 _OF_RUN = frozenset({"best_model_path", "last_model_path", "best_model_checkpoint"})
