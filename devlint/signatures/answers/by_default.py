@@ -5,6 +5,8 @@ The rest is told where a rule is selected by its code.
 
 from __future__ import annotations
 
+import ast
+
 from devlint.signatures.answers.left_open import hangs_on_a_flag, hangs_on_words, meets_own_parts
 from devlint.signatures.answers.witnesses import is_of_models
 from devlint.signatures.reading.reader import Reader
@@ -13,6 +15,8 @@ from devlint.signatures.state.objects import KEPT, OF_TENSORS
 from devlint.signatures.state.outcome import Need
 from devlint.signatures.values.conditions import Condition
 from devlint.signatures.values.values import BATCH, MODULE, Value, steps_to
+from devlint.source.devices import is_device_name
+from devlint.source.trees import walk
 
 
 def is_weak(reader: Reader, frame: Frame, need: Need, host: tuple[Value, Condition], other: Value) -> bool:
@@ -25,8 +29,9 @@ def is_weak(reader: Reader, frame: Frame, need: Need, host: tuple[Value, Conditi
         return True
     if _hangs_on_a_flag(reader, frame, need, when):
         return True
-    if need.sense != "index" and is_kept(value) and other.place.sort == "input" and _is_of_plain_class(frame):
-        # What an object that is no module keeps on the host may be meant to stay there: it counts and adds up.
+    if is_kept(value) and other.place.sort == "input" and _is_of_plain_class(frame, knows=need.sense == "index"):
+        # What an object that is no module keeps on the host may be meant to stay there: it counts and adds up. So is what it looks
+        # things up in, unless it knows of devices.
         return True
     if _is_kept_in_an_object(other):
         # It has its own places: modules don't move what their objects keep.
@@ -49,9 +54,12 @@ def is_weak(reader: Reader, frame: Frame, need: Need, host: tuple[Value, Conditi
     return cls is None and other.place.sort == "input" and len(other.place.name) > 1 and not need.via
 
 
-def _is_of_plain_class(frame: Frame) -> bool:
+def _is_of_plain_class(frame: Frame, *, knows: bool) -> bool:
+    """Whether a method is one of an object that is no module; of one that knows of no devices, where these count."""
     cls = frame.reader.class_around(frame)
-    return cls is not None and not cls.is_module and cls.method("forward") is None
+    if cls is None or cls.is_module or cls.method("forward") is not None:
+        return False
+    return not (knows and any(isinstance(n, ast.Name) and is_device_name(n) for n in walk(cls.node)))
 
 
 def _is_kept_in_an_object(value: Value) -> bool:

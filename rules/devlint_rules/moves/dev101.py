@@ -19,6 +19,7 @@ from devlint_rules.moves.needless import (
     goes_by_itself,
     is_computed_there,
     is_given_back,
+    is_read_no_more,
     is_shown,
     is_there_already,
     is_wanted_on_host,
@@ -126,6 +127,7 @@ class DiscardedMove(Rule):
             minor=is_shown(moved, facts)
             or (is_there_already(call, moved, facts) and not goes_by_itself(call, moved))
             or changes_nothing(call, moved, facts)
+            or is_read_no_more(call, moved, facts)
             or casts_to_own_type(facts.node(call), facts)
             or is_computed_there(call, moved, facts.notes(drop.trail), facts)
             or (drop.likely and is_test_file(Path(facts.path))),

@@ -88,6 +88,7 @@ class UnregisteredTensor(Rule):
     trigger = attributes.TRIGGER
     effect = Effect(raises="RuntimeError", words="same device")
     seen_as = ("mismatch",)
+    meets_elsewhere = True
     fix = "D"
 
     def concerns(self, unit: Unit) -> bool:

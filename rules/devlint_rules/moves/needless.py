@@ -39,6 +39,24 @@ def changes_nothing(call: cst.Call, moved: cst.BaseExpression, facts: Facts) -> 
     return bool(uses) and all(_is_copied_from(use, facts) for use in uses)
 
 
+def is_read_no_more(call: cst.Call, moved: cst.BaseExpression, facts: Facts) -> bool:
+    """Whether a function has bound the name of what is moved itself, and doesn't read it again: nothing comes of the mistake."""
+    node, root = facts.node(call), facts.node(moved)
+    if not isinstance(node, ast.Call) or not isinstance(root, ast.Name):
+        return False
+    scope = facts.model.enclosing_scope(root)
+    if not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return False
+    bound = [n for n in walk(scope) if isinstance(n, ast.Name) and n.id == root.id and isinstance(n.ctx, ast.Store)]
+    loops = [p for p in facts.model.ancestors(node) if isinstance(p, (ast.For, ast.AsyncFor, ast.While)) and p in walk(scope)]
+    within = set(walk(loops[0])) if loops else set(walk(scope))
+    is_fresh = any(n in within and n.lineno < node.lineno for n in bound)
+    return is_fresh and not any(
+        isinstance(n, ast.Name) and n.id == root.id and isinstance(n.ctx, ast.Load) and n.lineno > node.lineno
+        for n in walk(scope)
+    )
+
+
 def is_computed_there(call: cst.Call, moved: cst.BaseExpression, trail: Iterable[Note], facts: Facts) -> bool:
     """Whether what is moved is a sum or a product of what was moved before: then it is there, if anything is."""
     node, root = facts.node(call), facts.node(moved)
