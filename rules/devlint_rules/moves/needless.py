@@ -48,7 +48,9 @@ def is_read_no_more(call: cst.Call, moved: cst.BaseExpression, facts: Facts) -> 
     if not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return False
     bound = [n for n in walk(scope) if isinstance(n, ast.Name) and n.id == root.id and isinstance(n.ctx, ast.Store)]
-    loops = [p for p in facts.model.ancestors(node) if isinstance(p, (ast.For, ast.AsyncFor, ast.While)) and p in walk(scope)]
+    loops = [
+        p for p in facts.model.ancestors(node) if isinstance(p, (ast.For, ast.AsyncFor, ast.While)) and p in walk(scope)
+    ]
     within = set(walk(loops[0])) if loops else set(walk(scope))
     is_fresh = any(n in within and n.lineno < node.lineno for n in bound)
     return is_fresh and not any(
