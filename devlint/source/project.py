@@ -212,7 +212,16 @@ class Project(Questions):
             return None
 
     def parsed(self, path: Path, raw: bytes) -> tuple[str, ast.Module]:
-        """The text and the tree of a file that holds `raw`; raises what decoding and `parse` raise."""
+        """The text and the tree of a file that holds `raw`, of a notebook those of its cells; raises what decoding and `parse` raise."""
+        if path.suffix == ".ipynb":
+            from devlint.disk import FileError
+            from devlint.notebooks import read_notebook
+
+            try:
+                text = read_notebook(raw.decode("utf-8"))[1]
+            except FileError as error:
+                raise ValueError(str(error)) from None
+            return text, parse(text)
         encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
         text = raw.decode(encoding)
         return text, parse(text)

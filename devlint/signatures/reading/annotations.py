@@ -32,7 +32,7 @@ from devlint.signatures.values.values import (
     Value,
 )
 from devlint.source.devices import MOVES, is_device_name
-from devlint.source.modules import SourceModule
+from devlint.source.modules import FunctionModel, SourceModule
 
 _NUMBERS = frozenset(f"builtins.{n}" for n in ("int", "float", "bool", "str", "bytes", "complex"))
 # What tells how tensors are made, and is none.
@@ -51,6 +51,9 @@ class Annotations:
         told = self.typed(frame, argument.annotation)
         name = argument.arg
         default = frame.function.defaults.get(name) if frame.function is not None else None
+        if told is not None and told.kind is ARRAY and _asks_for_type(frame.function, name):
+            # `points: np.ndarray`, and then `if isinstance(points, torch.Tensor):`
+            told = None
         if told is not None and told.kind is TENSOR and _is_number(default):
             # `temperature: Tensor = 1.0`: who leaves it out gives a number.
             return Value(UNKNOWN, place, path=path)
@@ -203,4 +206,17 @@ def _is_device(default: ast.expr | None) -> bool:
     """`where="cuda:0"`"""
     return (
         isinstance(default, ast.Constant) and isinstance(default.value, str) and parse_place(default.value) is not None
+    )
+
+
+def _asks_for_type(function: FunctionModel | None, name: str) -> bool:
+    """Whether a function asks of which type it is given a parameter."""
+    return function is not None and any(
+        isinstance(n, ast.Call)
+        and isinstance(n.func, ast.Name)
+        and n.func.id == "isinstance"
+        and bool(n.args)
+        and isinstance(n.args[0], ast.Name)
+        and n.args[0].id == name
+        for n in function.nodes
     )

@@ -18,6 +18,7 @@ from devlint.signatures.values.values import (
     DEVICE,
     DICT,
     EITHER,
+    EMPTY,
     FUNCTION,
     HOST,
     LIST,
@@ -224,6 +225,9 @@ class View:
                 if is_registered(value):
                     at = value.place if value.place.off_host else whole
                     return Value(TENSOR, at, path=path, rank=value.rank, tags=value.tags, step=value.step)
+                if value.rank == EMPTY:
+                    # It holds the place of what somebody will put there.
+                    return Value(UNKNOWN, own, path=path)
                 if value.place.is_open or value.place.sort == "unknown":
                     return Value(TENSOR, own, path=path, rank=value.rank, likely=True)
                 return value.but(path=None, tags=value.tags | {KEPT}, likely=value.likely)

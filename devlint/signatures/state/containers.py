@@ -14,6 +14,7 @@ from devlint.signatures.values.values import (
     CONSTANT,
     DICT,
     EITHER,
+    EMPTY,
     LIST,
     MAX_PARTS,
     MODULE,
@@ -226,6 +227,8 @@ def _literal(node: ast.expr | None) -> object:
 
 def _rank_left(value: Value, node: ast.expr) -> str:
     """The rank of a part of a tensor: what surely keeps a dimension is a slice, None or a mask."""
+    if value.rank == EMPTY:
+        return EMPTY
     parts = node.elts if isinstance(node, ast.Tuple) else [node]
     if any(isinstance(p, (ast.Slice, ast.List, ast.Compare)) for p in parts):
         return RANKED

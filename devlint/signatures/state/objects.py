@@ -427,6 +427,10 @@ def place_around(frame: Frame, made: Value, given: Sequence[Value]) -> None:
         place = Value(TENSOR, first.place, likely=first.likely, step=first.step)
         frame.env[made.cell, PLACE] = place if alone else Value(TENSOR)
         return
+    if any(v.kind is DEVICE and v.place != HOST for v in given) and not any(o.kind in _HELD for o in options):
+        # What it is told a device for is what it makes later: nothing of it is on the host.
+        frame.env[made.cell, PLACE] = Value(TENSOR, UNKNOWN_PLACE, likely=True)
+        return
     if set(cls.outside_bases) != {"torch.nn.Module"} or cls.may_register:
         modules = [o for v in given for _, o in v.options() if o.kind in MODULES]
         if any(place_of(frame, o).place != HOST for o in modules):
@@ -447,6 +451,8 @@ def place_around(frame: Frame, made: Value, given: Sequence[Value]) -> None:
 
 # What a module is where that is.
 _PLACED = (*MODULES, TENSOR, UNKNOWN)
+# What may be a part of a module.
+_HELD = (*MODULES, TENSOR, LIST, DICT)
 
 # The attributes that are known of each thing that changes in place.
 Slots = dict[Hashable, list[Key]]

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.facts import own_nodes, units_at, walk
+from devlint.facts import Kind, own_nodes, units_at, walk
 from devlint.lazy import regex
 from devlint_rules.checkpoints.files import ANY, numbered
+from devlint_rules.checkpoints.hopeless import is_whole_model
 from devlint_rules.checkpoints.written import Write, is_on_host
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def is_written_from_host(call: ast.Call, file: ast.expr, texts: list[str], facts
     found = [w for w in own if reading.may_be_from(w)]
     for model in facts.model.files_matching(reading.pattern) if reading.pattern else ():
         found += (w for w in writes_in(model) if reading.may_be_from(w))
+    found = found or _of_whole_models(call, named, own, facts)
     found = found or [w for w in _of_class(call, own, facts) if reading.may_be_unnamed(w)]
     if found:
         return all(is_from_host(w) or _is_of_numbers(w) for w in found)
@@ -248,6 +250,14 @@ def writes_in(model: PlacementModel) -> Iterator[Write]:
                         # What is known of a value mustn't hang on what other rules have asked for.
                         model.ensure(unit.scope)
                         yield Write(node, value, file, model)
+
+
+def _of_whole_models(call: ast.Call, named: set[str], own: list[Write], facts: Facts) -> list[Write]:
+    """What writes modules themselves in a project, where a load of a file of any name asks for one: `torch.load(path).eval()`."""
+    if named or not is_whole_model(call, facts):
+        return []
+    written = [*own, *(w for model in facts.model.files_matching(SAVING) for w in writes_in(model))]
+    return [w for w in written if all(v.kind is Kind.MODULE for _, v in w.model.value(w.value).alternatives())]
 
 
 def _of_class(call: ast.Call, own: list[Write], facts: Facts) -> list[Write]:

@@ -62,6 +62,9 @@ def is_on_host(
             return True
         case ast.Dict(keys=keys, values=parts) if any(map(_is_state, parts)):
             return all(map(is_so, _without_counts(keys, parts)))
+        case ast.Dict(values=parts) if any(map(_is_copied, parts)):
+            # Whoever copies its tensors to the host has no others among the names beside them.
+            return all(is_so(part) for part in parts if not isinstance(part, ast.Name))
         case ast.Dict(values=parts) | ast.List(elts=parts) | ast.Tuple(elts=parts) | ast.Set(elts=parts):
             return all(map(is_so, parts))
         case ast.ListComp(elt=part) | ast.GeneratorExp(elt=part) | ast.SetComp(elt=part) | ast.DictComp(value=part):
@@ -158,10 +161,20 @@ def _is_state(value: ast.expr) -> bool:
     return isinstance(value, ast.Call) and last_name(value.func) == "state_dict"
 
 
+def _is_copied(value: ast.expr) -> bool:
+    """`weights.cpu()`, `weights.detach().to("cpu")`"""
+    match value:
+        case ast.Call(func=ast.Attribute(attr="cpu"), args=[]):
+            return True
+        case ast.Call(func=ast.Attribute(attr="to"), args=[place]):
+            return _says_host(place)
+    return False
+
+
 def _is_new(made: ast.Call, write: Write) -> bool:
     """Whether a function makes an object of a class, going by its name, hands it to nobody, and says nothing of devices: `net = Net()`."""
     scope = write.model.enclosing_scope(made)
-    if _CLASS.fullmatch(last_name(made.func)) is None or _OF_DEVICES.search(ast.unparse(scope)):
+    if _CLASS.fullmatch(last_name(made.func)) is None or _speaks_of_devices(ast.unparse(scope)):
         return False
     match next(write.model.ancestors(made), None):
         case ast.Assign(targets=[ast.Name(id=name)]):
@@ -170,6 +183,16 @@ def _is_new(made: ast.Call, write: Write) -> bool:
     return False
 
 
+def _speaks_of_devices(text: str) -> bool:
+    """Whether code speaks of another place than the host: `device = "cpu"` doesn't, nor does what is moved to that."""
+    chosen = _CHOSEN.findall(text)
+    if chosen and all(map(_HOST.fullmatch, chosen)):
+        text = _DEVICE.sub("", text)
+    return _OF_DEVICES.search(text) is not None
+
+
+_CHOSEN = regex(r"\bdevice = ([^\n]{1,200})")
+_DEVICE = regex(r"\bdevice = [^\n]{1,200}|\.to\(device\)|\bdevice=device\b")
 _CLASS = regex(r"[A-Z]\w{1,60}")
 _OF_DEVICES = regex(r"(?i)cuda|gpu|device|\.to\(|accelerat|parallel|\bmps\b|\bx[lp]u\b")
 _COUNTS = frozenset({"epoch", "step", "iteration", "global_step"})
