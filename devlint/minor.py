@@ -90,7 +90,8 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
     if (costs or is_mixing) and facts.model.comes_to_nothing(facts.node(report.node) or facts.statement):
         return "what stands beside it always fails"
     scope = facts.scope
-    if scope is not None and is_unused(project, scope, but_by_tests=True):
+    # Tests of a library are of what others use.
+    if scope is not None and is_unused(project, scope, but_by_tests=project.is_only_run(source.file)):
         return f"nothing in the project leads to `{scope.name}`"
     if scope is not None and facts.model.is_forward_of_nobody(scope):
         return "nothing in the project calls this module"

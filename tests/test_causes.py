@@ -33,8 +33,9 @@ FIRST = HEAD.count("\n") + 1
 
 
 def linter() -> Linter:
-    # Selected by their codes, waits at the end of a step are told as well, and legacy types wherever a GPU is chosen.
-    return Linter(Settings(root=Path.cwd(), extend_select=(*sorted(WAITS), "DEV508", "DEV604")), load_registry())
+    # Selected by their codes, waits at the end of a step are told as well, small tensors, and legacy types wherever a GPU is chosen.
+    selected = (*sorted(WAITS), "DEV105", "DEV508", "DEV604")
+    return Linter(Settings(root=Path.cwd(), extend_select=selected), load_registry())
 
 
 def check(text: str) -> list[Finding]:

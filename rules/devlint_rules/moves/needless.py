@@ -40,23 +40,22 @@ def changes_nothing(call: cst.Call, moved: cst.BaseExpression, facts: Facts) -> 
 
 
 def is_read_no_more(call: cst.Call, moved: cst.BaseExpression, facts: Facts) -> bool:
-    """Whether a function has bound the name of what is moved itself, and doesn't read it again: nothing comes of the mistake."""
+    """Whether a function has bound the name of what is moved itself, has read it, and doesn't read it again: nothing comes of the mistake."""
     node, root = facts.node(call), facts.node(moved)
     if not isinstance(node, ast.Call) or not isinstance(root, ast.Name):
         return False
     scope = facts.model.enclosing_scope(root)
     if not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return False
-    bound = [n for n in walk(scope) if isinstance(n, ast.Name) and n.id == root.id and isinstance(n.ctx, ast.Store)]
-    loops = [
-        p for p in facts.model.ancestors(node) if isinstance(p, (ast.For, ast.AsyncFor, ast.While)) and p in walk(scope)
-    ]
-    within = set(walk(loops[0])) if loops else set(walk(scope))
-    is_fresh = any(n in within and n.lineno < node.lineno for n in bound)
-    return is_fresh and not any(
-        isinstance(n, ast.Name) and n.id == root.id and isinstance(n.ctx, ast.Load) and n.lineno > node.lineno
-        for n in walk(scope)
-    )
+    names = [n for n in walk(scope) if isinstance(n, ast.Name) and n.id == root.id]
+    loop = next((p for p in facts.model.ancestors(node) if isinstance(p, _LOOPS)), None)
+    within = set(walk(loop)) if loop is not None and loop in walk(scope) else set(walk(scope))
+    bound = [n.lineno for n in names if isinstance(n.ctx, ast.Store) and n.lineno < node.lineno and n in within]
+    read = [n.lineno for n in names if isinstance(n.ctx, ast.Load)]
+    return bool(bound) and max(read) <= node.lineno and any(max(bound) < line < node.lineno for line in read)
+
+
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
 def is_computed_there(call: cst.Call, moved: cst.BaseExpression, trail: Iterable[Note], facts: Facts) -> bool:
