@@ -53,7 +53,7 @@ class LoadWithoutMapLocation(Rule):
     keys that are asked for (`torch.save(net.cpu().state_dict(), ...)`), weights that are published under their hash
     (`https://download.pytorch.org/...`, `.../resnet18-5c106cde.pth`), which everybody loads, what a dataset reads
     (a class or a file that is called so), what is kept under a name for data (`train_data = torch.load(path)`), or the state of a scheduler, a gradient scaler or a random
-    generator, which holds nothing of a device. So are tests (`test_*.py`, `*_test.py`), which load what they saved, but for programs of such names that take options. What goes straight into `load_state_dict` is certain to be tensors; of anything else the finding is `likely`.
+    generator, which holds nothing of a device. So are tests (`test_*.py`, `*_test.py`), which load what they saved, but for programs of such names that take options. What goes straight into `load_state_dict` is certain to be tensors, in a file that speaks of another place than the host; of anything else the finding is `likely`.
 
     Told where it is selected by its code, as in `--select DEV301`:
 
@@ -193,7 +193,7 @@ class LoadWithoutMapLocation(Rule):
         yield Report(
             node,
             f"`{facts.name_of(node.func)}` without `{location}` restores tensors to the device that they were saved from, and fails where that device is missing",
-            "certain" if straight and facts.qualified(node.func) not in DOWNLOADS else "likely",
+            "certain" if straight and facts.qualified(node.func) not in DOWNLOADS and _speaks_of_places(facts) else "likely",
             hint="; ".join(hints) or None,
             change=None
             if not fixed
@@ -227,6 +227,16 @@ class LoadWithoutMapLocation(Rule):
             or is_of_pickled_wrapper(found, facts)
             or is_of_wrapped(found, facts),
         )
+
+
+def _speaks_of_places(facts: Facts) -> bool:
+    """Whether a file says a word of another place than the host; of those that don't, half read what was written on it."""
+    return _PLACES.search(facts.model.source.without_comments) is not None
+
+
+_PLACES = regex(
+    r"(?i)\bcuda|[gx]pus?\b|device|\.to\(|\bmap_location|accelerat|lightning|\bmps\b|\bfabric\b|trainer|parallel|distributed"
+)
 
 
 # A program that evaluates is often called `test_depth.py`: it takes options, and holds nothing that a runner of tests looks for.
