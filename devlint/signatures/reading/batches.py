@@ -60,6 +60,9 @@ def _gives_host(frame: Frame, value: Value, cells: dict[Cell, dict[str, Value]],
 
 def stays_on_host(frame: Frame, dataset: Value) -> bool:
     """Whether a dataset gives tensors on the host, as far as is known."""
+    if frame.source.sets_default_device:
+        # What it makes without a word of a place may be anywhere.
+        return False
     if dataset.kind is EITHER:
         return not any(_may_move(frame, option) for _, option in dataset.options())
     if dataset.kind in (TENSOR, UNKNOWN) and dataset.place.sort in ("accelerator", "told"):

@@ -134,6 +134,9 @@ def _moves_anyway(node: ast.AST, model: PlacementModel, scope: ast.AST, shared: 
             # What each process of several has is another matter.
             if name == "set_device" and any("rank" in ast.unparse(index) for index in given):
                 return False
+        case ast.Call(func=ast.Attribute(attr="initialize") as func) if model.qualified(func) == "apex.amp.initialize":
+            # Parameters that aren't on an accelerator are refused (`check_params_fp32`).
+            pass
         case ast.Call(keywords=keywords) if any(map(_asks_for_gpu, keywords)):
             # Lightning's raise where there is none (`MisconfigurationException: No supported gpu backend found!`).
             pass

@@ -11,6 +11,7 @@ from devlint.knowledge.ecosystem import CLOCKS
 from devlint.lazy import cst, m, regex
 from devlint.rule import Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
+from devlint_rules.hot_loops.gains import waits_for_batch
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, HotStall
@@ -131,8 +132,13 @@ class CacheFlushInHotLoop(Rule):
             notes=stalls.hot_notes(hot, facts),
             hint=ADVICE.get(name, "leave it out; free memory by dropping the tensors that hold it"),
             # Helpers give memory back for whoever calls them, mostly where something ends.
+            # Where each step waits for its batch all the same, a wait at the end of the one before costs next to nothing.
             minor=bool(hot.path)
-            or (_waits_behind(facts) if name == "synchronize" else facts.model.saves_memory(facts.statement)),
+            or (
+                _waits_behind(facts) or (waits_for_batch(hot, facts) and facts.ends_step(node))
+                if name == "synchronize"
+                else facts.model.saves_memory(facts.statement)
+            ),
         )
 
 
