@@ -32,7 +32,7 @@ from devlint.signatures.values.values import (
     Value,
 )
 from devlint.source.devices import MOVES, is_device_name
-from devlint.source.modules import FunctionModel, SourceModule
+from devlint.source.modules import FunctionModel, SourceModule, last_name
 
 _NUMBERS = frozenset(f"builtins.{n}" for n in ("int", "float", "bool", "str", "bytes", "complex"))
 # What tells how tensors are made, and is none.
@@ -51,8 +51,7 @@ class Annotations:
         told = self.typed(frame, argument.annotation)
         name = argument.arg
         default = frame.function.defaults.get(name) if frame.function is not None else None
-        if told is not None and told.kind is ARRAY and _asks_for_type(frame.function, name):
-            # `points: np.ndarray`, and then `if isinstance(points, torch.Tensor):`
+        if told is not None and told.kind is ARRAY and _takes_for_tensor(frame.function, name):
             told = None
         if told is not None and told.kind is TENSOR and _is_number(default):
             # `temperature: Tensor = 1.0`: who leaves it out gives a number.
@@ -209,14 +208,18 @@ def _is_device(default: ast.expr | None) -> bool:
     )
 
 
-def _asks_for_type(function: FunctionModel | None, name: str) -> bool:
-    """Whether a function asks of which type it is given a parameter."""
+def _takes_for_tensor(function: FunctionModel | None, name: str) -> bool:
+    """Whether a function takes for a tensor what it says is an array: `points: np.ndarray`, and then `isinstance(points, torch.Tensor)`, `points.device`."""
+
+    def is_it(node: ast.expr | None) -> bool:
+        return isinstance(node, ast.Name) and node.id == name
+
     return function is not None and any(
-        isinstance(n, ast.Call)
-        and isinstance(n.func, ast.Name)
-        and n.func.id == "isinstance"
-        and bool(n.args)
-        and isinstance(n.args[0], ast.Name)
-        and n.args[0].id == name
+        (isinstance(n, ast.Attribute) and n.attr in _OF_TENSORS and is_it(n.value))
+        or (isinstance(n, ast.Call) and last_name(n.func) == "isinstance" and is_it(next(iter(n.args), None)))
         for n in function.nodes
     )
+
+
+# What tensors have, and arrays don't, or hardly anybody asks of one.
+_OF_TENSORS = frozenset({"device", "is_cuda", "cuda", "cpu", "detach", "requires_grad", "unsqueeze", "numel"})
