@@ -193,7 +193,9 @@ class LoadWithoutMapLocation(Rule):
         yield Report(
             node,
             f"`{facts.name_of(node.func)}` without `{location}` restores tensors to the device that they were saved from, and fails where that device is missing",
-            "certain" if straight and facts.qualified(node.func) not in DOWNLOADS and _speaks_of_places(facts) else "likely",
+            "certain"
+            if straight and facts.qualified(node.func) not in DOWNLOADS and _speaks_of_places(facts)
+            else "likely",
             hint="; ".join(hints) or None,
             change=None
             if not fixed

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.facts import Kind, Value, walk
+from devlint.facts import Kind, Value, last_name, walk
 from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.guards import expects_missing
@@ -122,13 +122,19 @@ def _is_given_one(model: Value, found: ast.Attribute, facts: Facts) -> bool:
     """The class, or other code, gives the model an attribute `module`."""
     if model.cls is not None and model.cls.defines("module"):
         return True
-    if facts.model.value(found).kind is not Kind.UNKNOWN:
+    if facts.model.value(found).kind is not Kind.UNKNOWN or _is_average(found.value, facts):
         return True
     # A container takes its parts' names from a dict.
     named = model.name in ("torch.nn.Sequential", "torch.nn.ModuleDict") and re.search(
         r"\bmodule=|['\"]module['\"]", facts.text.text
     )
     return bool(named) or facts.model.texts_match(r"\.module\s*=(?!=)|(?:setattr|_module)\([^\n]{0,80}['\"]module['\"]")
+
+
+def _is_average(model: ast.expr, facts: Facts) -> bool:
+    """Whether it is kept under the name of an average, whose `module` is the copy: `self.mean = AveragedModel(net)`."""
+    name = re.escape(last_name(model))
+    return bool(name) and facts.model.texts_match(rf"\b{name}[ \t]*=[ \t]*[\w.]{{0,60}}AveragedModel\(")
 
 
 # What a condition speaks of when it may stand for "the model is wrapped".
