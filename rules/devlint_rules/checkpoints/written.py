@@ -22,7 +22,7 @@ class Write(NamedTuple):
     model: PlacementModel
 
 
-_MAX_DEPTH = 6
+_MAX_DEPTH = 10
 # What they give holds nothing of a device; the state of a generator is on the host, wherever it draws (`Generator.get_state`).
 _PLAIN = frozenset(
     {"cpu", "numpy", "tolist", "item", "int", "float", "str", "len", "bool", "round", "vars", "from_numpy", "range", "keys",
@@ -92,6 +92,8 @@ def is_on_host(
             # No generator's: what an object of the project's says of itself.
             return False
         case ast.Call(func=func) if last_name(func) in _PLAIN or _TO_HOST.fullmatch(last_name(func)):
+            return True
+        case ast.Call(func=ast.Attribute(value=ast.Name() | ast.Attribute() as owner)) if _is_moved_to_host(owner, write):
             return True
         case ast.Call() if _is_new(value, write):
             return True
