@@ -104,10 +104,10 @@ _SETUP = r"\b(?:setuptools|distutils)\b"
 
 
 def _is_called_by_nobody(function: ast.FunctionDef, model: PlacementModel) -> bool:
-    """Whether nothing calls, imports or hands on a function by its name; a method of that name is another thing: `image.convert("RGB")`."""
+    """Whether nothing calls, imports or hands on a function by its name; a method of that name is another thing, as is what others define: `image.convert("RGB")`."""
     name, stem = re.escape(function.name), re.escape(Path(model.source.path).stem)
     called = (
-        rf"(?<![.\w]){name}\s*\(|(?m:\bimport\b[^\n]*\b{name}\b|^[ \t]+{name}\b[^\n(.=]*$)"
+        rf"(?<![.\w])(?<!\bdef ){name}\s*\(|(?m:\bimport\b[^\n]*\b{name}\b|^[ \t]+{name}\b[^\n(.=]*$)"
         rf"|\b{stem}\.{name}\b|['\"]{name}['\"]"
     )
     own = re.findall(rf"(?<![.\w]){name}\b", model.source.without_comments)
