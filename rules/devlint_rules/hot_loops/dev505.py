@@ -35,7 +35,7 @@ class GraphKeptAlive(Rule):
     graph: `backward` runs on it in the loop, a LightningModule's `training_step` returns it, or a module computes it while
     gradients are on. Left alone: detached tensors and numbers, sums under `no_grad`, sums that start anew every few steps or go over the parts of one batch, and
     sums that `backward` runs on afterwards, or may run on because they are returned or handed on. Told where it is selected by its code: what `backward` has run on
-    at each step, for little of its graph is left.
+    at each step, for little of its graph is left, unless the file uses a library of large models (`transformers`, `timm`, `diffusers`, ...).
 
     ## Why is this bad
     The sum remembers how each of its terms was made. The graph of every step, and the memory that it holds, stays alive
@@ -135,13 +135,15 @@ class GraphKeptAlive(Rule):
             notes=(_origin(graph, facts), *stalls.hot_notes(hot, facts)),
             hint=None if change else _AS_BESIDE if read_beside else stalls.KEEP_DETACHED,
             change=change,
-            minor=graph.spent,
+            minor=graph.spent and _LARGE.isdisjoint(facts.model.source.imported_packages),
         )
 
 
 # What of each graph outlives its step: what `backward` leaves, which frees the tensors that it has used, or all of it.
 _NODES = "the nodes of every step's graph, in the host's memory"
 _ALL = "the graph of every step, and the memory that it holds"
+# Libraries of models with dozens of layers, each of which leaves nodes: 440 kB a step for a `TransformerEncoder` of twelve (PyTorch 2.13).
+_LARGE = frozenset({"transformers", "timm", "diffusers", "peft", "fairseq", "open_clip"})
 
 
 def _kept(statement: ast.stmt, model: PlacementModel) -> Kept | None:

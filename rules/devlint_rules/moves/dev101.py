@@ -33,7 +33,8 @@ class DiscardedMove(Rule):
     """The result of a tensor's `.to(device)` is dropped, so nothing is moved.
 
     ## What it does
-    Flags `tensor.to(...)`, `.cuda()`, `.cpu()` and their like where nothing takes the result.
+    Flags `tensor.to(...)`, `.cuda()`, `.cpu()` and their like where nothing takes the result. Told where it is selected by its code: a name
+    that the function has bound and read itself and doesn't read again, for then nothing comes of the mistake.
 
     ## Why is this bad
     `nn.Module.to` moves a module in place. `Tensor.to` doesn't: it returns a moved copy and leaves the tensor where it
