@@ -93,7 +93,9 @@ def is_on_host(
             return False
         case ast.Call(func=func) if last_name(func) in _PLAIN or _TO_HOST.fullmatch(last_name(func)):
             return True
-        case ast.Call(func=ast.Attribute(value=ast.Name() | ast.Attribute() as owner)) if _is_moved_to_host(owner, write):
+        case ast.Call(func=ast.Attribute(value=ast.Name() | ast.Attribute() as owner)) if _is_moved_to_host(
+            owner, write
+        ):
             return True
         case ast.Call() if _is_new(value, write):
             return True
