@@ -20,6 +20,7 @@ def main():
     y = torch.ones(3, device="cuda")
     print(weigh(y))
     y.cpu()
+    return y
 
 
 main()
