@@ -26,7 +26,7 @@ MAX_KEPT_BYTES = 2_500_000
 # But not before that makes so much of it: where others are shared, all else would be a file or two each time.
 _WORTHWHILE = 0.04
 # Beyond this goes all. What a library's files have in common is some megabytes: read again for each of them, it takes most of the time.
-MAX_SHARED_BYTES = 4_700_000
+MAX_SHARED_BYTES = 6_000_000
 # As much is kept for one file that imports all of it.
 MAX_BYTES_OF_ONE_FILE = 20_000_000
 # Larger modules are generated tables; what they define is left unknown.
