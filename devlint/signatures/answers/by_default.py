@@ -29,7 +29,8 @@ def is_weak(reader: Reader, frame: Frame, need: Need, host: tuple[Value, Conditi
         return True
     if _hangs_on_a_flag(reader, frame, need, when):
         return True
-    if is_kept(value) and other.place.sort == "input" and _is_of_plain_class(frame, knows=need.sense == "index"):
+    in_plain_class = is_kept(value) and other.place.sort == "input" and _is_of_plain_class(frame)
+    if in_plain_class and not (need.sense == "index" and _knows_of_devices(frame)):
         # What an object that is no module keeps on the host may be meant to stay there: it counts and adds up. So is what it looks
         # things up in, unless it knows of devices.
         return True
@@ -54,12 +55,15 @@ def is_weak(reader: Reader, frame: Frame, need: Need, host: tuple[Value, Conditi
     return cls is None and other.place.sort == "input" and len(other.place.name) > 1 and not need.via
 
 
-def _is_of_plain_class(frame: Frame, *, knows: bool) -> bool:
-    """Whether a method is one of an object that is no module; of one that knows of no devices, where these count."""
+def _is_of_plain_class(frame: Frame) -> bool:
     cls = frame.reader.class_around(frame)
-    if cls is None or cls.is_module or cls.method("forward") is not None:
-        return False
-    return not (knows and any(isinstance(n, ast.Name) and is_device_name(n) for n in walk(cls.node)))
+    return cls is not None and not cls.is_module and cls.method("forward") is None
+
+
+def _knows_of_devices(frame: Frame) -> bool:
+    """Whether a name in the class around is called what people call devices."""
+    cls = frame.reader.class_around(frame)
+    return cls is not None and any(isinstance(n, ast.Name) and is_device_name(n) for n in walk(cls.node))
 
 
 def _is_kept_in_an_object(value: Value) -> bool:

@@ -59,7 +59,7 @@ class Annotations:
         if told is not None and told.kind is not UNKNOWN:
             if told.kind is DEVICE:
                 return told.but(place=Place("told", path), path=path)
-            if told.kind is NUMBER and (is_device_name(ast.Name(name)) or _is_device(default)):
+            if told.kind is NUMBER and _names_device(name, default):
                 return Value(DEVICE, Place("told", path), path=path)
             if told.kind is LOADER:
                 return told.but(likely=True, path=path)
@@ -74,7 +74,7 @@ class Annotations:
             frame.either_array.add(path)
         if told is not None and isinstance(told.data, (Parts, Made)):
             return told.but(place=place, path=path)
-        if is_device_name(ast.Name(name)) or _is_device(default):
+        if _names_device(name, default):
             return Value(DEVICE, Place("told", path), path=path)
         if name == "dtype":
             return Value(NUMBER, path=path)
@@ -201,8 +201,10 @@ def _is_number(node: ast.expr | None) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool)
 
 
-def _is_device(default: ast.expr | None) -> bool:
-    """`where="cuda:0"`"""
+def _names_device(name: str, default: ast.expr | None) -> bool:
+    """Whether a parameter is a device, by its name or its default: `device`, `where="cuda:0"`."""
+    if is_device_name(ast.Name(name)):
+        return True
     return (
         isinstance(default, ast.Constant) and isinstance(default.value, str) and parse_place(default.value) is not None
     )

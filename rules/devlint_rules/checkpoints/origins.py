@@ -54,8 +54,10 @@ def _is_own(call: ast.Call, first: int, facts: Facts) -> bool:
     texts = texts_in([file, *values_of(file, facts)])
     if _is_of_rank(file, facts) or is_written_from_host(call, file, texts, facts):
         return True
-    # The last one goes through other files, call by call.
-    return _is_written_before(call, file, facts) or _is_on_the_host(file, facts) or is_told_to_host(texts, facts)
+    if _is_written_before(call, file, facts) or _is_on_the_host(file, facts):
+        return True
+    # The last ones go through other files.
+    return is_told_to_host(texts, facts) or _is_kept_from_run(file, facts)
 
 
 def _is_of_rank(file: ast.expr, facts: Facts) -> bool:
@@ -85,8 +87,6 @@ def _is_written_before(call: ast.Call, file: ast.expr, facts: Facts) -> bool:
     if _is_of_turn_before(file, facts) and any(_writes_one_of(n, file, facts) for n in calls_in(scope)):
         return True
     if _is_best_of_run(file, facts) and any(last_name(n.func) in _TRAINING for n in before):
-        return True
-    if _is_kept_from_run(file, facts):
         return True
     parts = {n.id for value in (file, *values_of(file, facts)) for n in walk(value) if isinstance(n, ast.Name)}
     if any(_EXPORTING.match(last_name(n.func)) and _is_handed(n, "", parts) for n in before):

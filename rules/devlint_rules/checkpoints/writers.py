@@ -141,7 +141,7 @@ def _writes_from_host_alone(own: list[Write], facts: Facts) -> bool:
     """
     if facts.model.texts_match(_FRAMEWORKS) or not facts.model.texts_match(SAVING):
         return False
-    written = [*own, *(w for model in facts.model.files_matching(SAVING) for w in writes_in(model))]
+    written = _all_writes(own, facts)
     return any(map(is_from_host, written)) and all(is_from_host(w, read=True) for w in written)
 
 
@@ -256,8 +256,13 @@ def _of_whole_models(call: ast.Call, named: set[str], own: list[Write], facts: F
     """What writes modules themselves in a project, where a load of a file of any name asks for one: `torch.load(path).eval()`."""
     if named or not is_whole_model(call, facts):
         return []
-    written = [*own, *(w for model in facts.model.files_matching(SAVING) for w in writes_in(model))]
+    written = _all_writes(own, facts)
     return [w for w in written if all(v.kind is Kind.MODULE for _, v in w.model.value(w.value).alternatives())]
+
+
+def _all_writes(own: list[Write], facts: Facts) -> list[Write]:
+    """The writes of a file, which are its own, and those of the other files of its project."""
+    return [*own, *(w for model in facts.model.files_matching(SAVING) for w in writes_in(model))]
 
 
 def _of_class(call: ast.Call, own: list[Write], facts: Facts) -> list[Write]:

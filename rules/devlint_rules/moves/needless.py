@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from itertools import takewhile
 
 from devlint.facts import HOST, Facts, kept_on_node, last_name, own_nodes, place_of_device, walk
 from devlint.findings import Note
@@ -48,8 +49,8 @@ def is_read_no_more(call: cst.Call, moved: cst.BaseExpression, facts: Facts) -> 
     if not isinstance(scope, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return False
     names = [n for n in walk(scope) if isinstance(n, ast.Name) and n.id == root.id]
-    loop = next((p for p in facts.model.ancestors(node) if isinstance(p, _LOOPS)), None)
-    within = set(walk(loop)) if loop is not None and loop in walk(scope) else set(walk(scope))
+    around = takewhile(lambda parent: parent is not scope, facts.model.ancestors(node))
+    within = set(walk(next((p for p in around if isinstance(p, _LOOPS)), scope)))
     bound = [n.lineno for n in names if isinstance(n.ctx, ast.Store) and n.lineno < node.lineno and n in within]
     read = [n.lineno for n in names if isinstance(n.ctx, ast.Load)]
     return bool(bound) and max(read) <= node.lineno and any(max(bound) < line < node.lineno for line in read)

@@ -122,13 +122,15 @@ def _is_given_one(model: Value, found: ast.Attribute, facts: Facts) -> bool:
     """The class, or other code, gives the model an attribute `module`."""
     if model.cls is not None and model.cls.defines("module"):
         return True
-    if facts.model.value(found).kind is not Kind.UNKNOWN or _is_average(found.value, facts):
+    if facts.model.value(found).kind is not Kind.UNKNOWN:
         return True
     # A container takes its parts' names from a dict.
     named = model.name in ("torch.nn.Sequential", "torch.nn.ModuleDict") and re.search(
         r"\bmodule=|['\"]module['\"]", facts.text.text
     )
-    return bool(named) or facts.model.texts_match(r"\.module\s*=(?!=)|(?:setattr|_module)\([^\n]{0,80}['\"]module['\"]")
+    if named or _is_average(found.value, facts):
+        return True
+    return facts.model.texts_match(r"\.module\s*=(?!=)|(?:setattr|_module)\([^\n]{0,80}['\"]module['\"]")
 
 
 def _is_average(model: ast.expr, facts: Facts) -> bool:
