@@ -1,7 +1,6 @@
 """How faithful virtual CUDA is: operator by operator, placement by placement, against an oracle.
 
     python benchmarks/fidelity.py [--samples N] [--op NAME] [--json FILE]
-    python benchmarks/fidelity.py --record          # on a machine with a GPU
 
 Takes the samples of PyTorch's own operator database (`op_db`), puts their tensors on the host, on device 0 and on
 device 1 in turn, and compares what happens (an error, or the devices of the results) under virtual CUDA with what
@@ -12,14 +11,13 @@ which it accepts for that want alone, and virtual CUDA refuses, are set aside an
 second witness: native_functions.yaml, from which PyTorch generates the device check of each CUDA kernel. A refusal is
 set aside only if the kernel that it names has that check.
 
-`--record` runs the same cases on real CUDA and writes the outcomes to tests/data/cuda_truth.json.gz; a test compares
-virtual CUDA with that file wherever it is run.
+What a real GPU does with the same samples is recorded too: see cuda_truth.py.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
+import hashlib
 import importlib.util
 import json
 import re
@@ -29,8 +27,10 @@ import unittest
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,6 @@ if importlib.util.find_spec("expecttest") is None:
     sys.modules["expecttest"].TestCase = unittest.TestCase  # type: ignore[attr-defined]
 from torch.testing._internal.common_methods_invocations import op_db
 
-TRUTH = Path(__file__).parent.parent / "tests" / "data" / "cuda_truth.json.gz"
 PLACES = {"h": "cpu", "0": "cuda:0", "1": "cuda:1"}
 
 # "error", or the devices of the result's tensors; None where the oracle can't say.
@@ -83,37 +82,63 @@ class Sample:
     positions: list[int]
 
     def call(self, place: Callable[[torch.Tensor, str], torch.Tensor], placement: str) -> Any:
+        return self.prepared(place, placement)()
+
+    def prepared(self, place: Callable[[torch.Tensor, str], torch.Tensor], placement: str) -> Callable[[], Any]:
+        """The call, with its tensors placed."""
         leaves = list(self.leaves)
         for position, letter in zip(self.positions, placement, strict=True):
             leaves[position] = place(leaves[position], PLACES[letter])
         given, args, kwargs = tree_unflatten(leaves, self.spec)
-        return self.op(given, *args, **kwargs)
+        return lambda: self.op(given, *args, **kwargs)
 
 
 def samples(limit: int, only: Collection[str] | None = None) -> Iterator[Sample]:
     """Up to `limit` samples of each operator, float32 where it takes that."""
     for op in op_db:
-        name = op.name + (f".{op.variant_test_name}" if op.variant_test_name else "")
-        if name == "as_strided.partial_views":  # needs the storage around the tensor, which a placed copy lacks
-            continue
-        if only is not None and not {op.name, name} & set(only):
+        if only is not None and not {op.name, name_of(op)} & set(only):
             continue
         dtypes = op.supported_dtypes("cpu")
         if not dtypes:  # CUDA only: no values for it here
             continue
         dtype = torch.float32 if torch.float32 in dtypes else sorted(dtypes, key=str)[0]
-        torch.manual_seed(0)
-        found = op.sample_inputs("cpu", dtype, requires_grad=False)
-        for index in range(limit):
-            try:
-                sample = next(found)
-            except StopIteration:
-                break
-            except Exception:  # a sample that this build can't make
-                break
+        yield from islice(samples_of(op, dtype), limit)
+
+
+def name_of(op: Any) -> str:
+    """An operator's name, with that of its variant."""
+    return op.name + (f".{op.variant_test_name}" if op.variant_test_name else "")
+
+
+def samples_of(op: Any, dtype: torch.dtype) -> Iterator[Sample]:
+    """The samples of an operator for a data type, as far as this build can make them."""
+    if name_of(op) == "as_strided.partial_views":  # needs the storage around the tensor, which a placed copy lacks
+        return
+    torch.manual_seed(0)
+    with suppress(Exception):
+        for index, sample in enumerate(op.sample_inputs("cpu", dtype, requires_grad=False)):
             leaves, spec = tree_flatten((sample.input, sample.args, sample.kwargs))
             positions = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
-            yield Sample(op, name, index, leaves, spec, positions)
+            yield Sample(op, name_of(op), index, leaves, spec, positions)
+
+
+def first_sample(op: Any, dtype: torch.dtype) -> Sample | None:
+    """The first sample for a data type; None where this build can't make one."""
+    return next(samples_of(op, dtype), None)
+
+
+def move(tensor: torch.Tensor, device: str) -> torch.Tensor:
+    """A copy of a tensor on a device."""
+    return tensor.clone().to(device)
+
+
+def fingerprint(sample: Sample) -> str:
+    """What a sample is made of, shortened: releases of PyTorch give different ones under the same name."""
+    parts = [
+        f"{leaf.dtype} {tuple(leaf.shape)} {leaf.layout}" if isinstance(leaf, torch.Tensor) else repr(leaf)
+        for leaf in sample.leaves
+    ]
+    return hashlib.sha256(re.sub(r" at 0x\w+", "", f"{sample.spec} {parts}").encode()).hexdigest()[:8]
 
 
 def placements(count: int, devices: int = 2) -> list[str]:
@@ -127,14 +152,15 @@ def placements(count: int, devices: int = 2) -> list[str]:
     return list(dict.fromkeys(found))[:16] if count else [""]
 
 
-def _devices(result: Any) -> str:
+def devices_of(result: Any) -> str:
+    """The devices of the tensors in a result, in order."""
     leaves, _ = tree_flatten(result)
     return " ".join(str(leaf.device) for leaf in leaves if isinstance(leaf, torch.Tensor))
 
 
 def _judge(sample: Sample, place: Callable[[torch.Tensor, str], torch.Tensor], placement: str) -> Outcome:
     try:
-        return _devices(sample.call(place, placement))
+        return devices_of(sample.call(place, placement))
     except (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException):
         return None
     except Exception:
@@ -147,14 +173,8 @@ def on_virtual(sample: Sample, wanted: Iterable[str]) -> dict[str, Outcome]:
     with virtual_cuda(2):  # once for all: to enter it looks through every module
         for placement in wanted:
             torch.manual_seed(0)
-            found[placement] = _judge(sample, lambda tensor, device: tensor.clone().to(device), placement)
+            found[placement] = _judge(sample, move, placement)
     return found
-
-
-def on_real(sample: Sample, placement: str) -> Outcome:
-    """What CUDA does."""
-    torch.manual_seed(0)
-    return _judge(sample, lambda tensor, device: tensor.clone().to(device), placement)
 
 
 def on_fake(sample: Sample, placement: str) -> Outcome:
@@ -173,7 +193,7 @@ def on_fake(sample: Sample, placement: str) -> Outcome:
             return made
 
         try:
-            return _devices(sample.call(place, placement))
+            return devices_of(sample.call(place, placement))
         except (DataDependentOutputException, DynamicOutputShapeException, UnsupportedOperatorException):
             return None
         except Exception as error:
@@ -219,7 +239,7 @@ def refusal(sample: Sample, placement: str) -> str:
     torch.manual_seed(0)
     with virtual_cuda(2):
         try:
-            sample.call(lambda tensor, device: tensor.clone().to(device), placement)
+            sample.call(move, placement)
         except Exception as error:
             return str(error)
     return ""
@@ -383,62 +403,13 @@ def compare(limit: int, only: Collection[str] | None = None) -> Comparison:
     return result
 
 
-def record(limit: int) -> dict[str, Any]:
-    """The truth: what real CUDA does."""
-    devices = min(torch.cuda.device_count(), 2)
-    outcomes = {}
-    for sample in samples(limit):
-        for placement in placements(len(sample.positions), devices):
-            outcomes[Case(sample.name, sample.index, placement).key] = on_real(sample, placement)
-    return {
-        "torch": str(torch.__version__),
-        "device": torch.cuda.get_device_name(),
-        "devices": devices,
-        "samples": limit,
-        "outcomes": outcomes,
-    }
-
-
-def against_truth(truth: dict[str, Any]) -> list[tuple[str, Outcome, Outcome]]:
-    """Cases in which virtual CUDA differs from recorded CUDA: (case, CUDA's outcome, ours)."""
-    found = []
-    operators = {key.split("/")[0] for key in truth["outcomes"]}
-    for sample in samples(truth["samples"], operators):
-        for placement, virtual in on_virtual(sample, placements(len(sample.positions), truth["devices"])).items():
-            key = Case(sample.name, sample.index, placement).key
-            if key in truth["outcomes"] and virtual != truth["outcomes"][key]:
-                found.append((key, truth["outcomes"][key], virtual))
-    return found
-
-
-def read_truth(path: Path = TRUTH) -> dict[str, Any]:
-    """Reads a recorded file."""
-    with gzip.open(path, "rt", encoding="utf-8") as stream:
-        data: dict[str, Any] = json.load(stream)
-        return data
-
-
-def write_truth(data: dict[str, Any], path: Path = TRUTH) -> None:
-    """Writes it; the same data give the same bytes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(json.dumps(data, separators=(",", ":"), sort_keys=True).encode(), mtime=0))
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--samples", type=int, default=3)
     parser.add_argument("--op", help="one operator only")
     parser.add_argument("--json", type=Path, help="write the disagreements there")
-    parser.add_argument("--record", action="store_true", help="run on real CUDA, write the truth file")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    if options.record:
-        if not torch.cuda.is_available():
-            print("fidelity: --record needs a real CUDA device", file=sys.stderr)
-            return 2
-        write_truth(record(options.samples))
-        print(f"written to {TRUTH}")
-        return 0
     found = compare(options.samples, options.op and [options.op])
     print_differences(found.set_aside, "set aside")
     print_differences(found.disagreements, "disagreements")

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
 import torch.nn.functional as F  # noqa: N812
 from operator_signatures import lookup
-from operator_trials import Call
+from operator_trials import Call, Prepared, counted
 from torch import nn
 from torch.nn.utils import rnn
-
-from devlint.runtime import watch_devices
 
 INITIALIZERS = (
     "eye", "kaiming_normal", "kaiming_uniform", "normal", "ones", "orthogonal", "trunc_normal", "uniform",
@@ -280,15 +278,20 @@ def making_distributions() -> Iterator[Call]:
         yield Call(f"torch.distributions.{name}", cls, args, {}, tuple(inspect.signature(cls).parameters)[: len(args)])
 
 
-def waiting_methods() -> Iterator[str]:
-    """The methods of the classes that wait by themselves. Must be called under virtual CUDA."""
+def waiting_methods(waits: Callable[[Prepared], bool] = counted) -> Iterator[str]:
+    """The methods of the classes that wait by themselves. Must be called under virtual CUDA, or where there is a GPU."""
     for name, (written, value) in DISTRIBUTIONS.items():
         cls = getattr(torch.distributions, name)
         args, _ = eval(f"(lambda *a, **k: (a, k))({written})", words())
-        made = cls(*(a.cuda() if isinstance(a, torch.Tensor) else a for a in args), validate_args=False)
         given = eval(value, words()).cuda()
         for method in METHODS:
-            with watch_devices() as watched, contextlib.suppress(NotImplementedError):
-                getattr(made, method)(*([given] * (method in METHODS[3:])))
-            if watched.report().sync_count:
-                yield f"torch.distributions.{name}.{method}"
+
+            def prepared(
+                cls: Any = cls, args: Any = args, given: Any = given, method: str = method
+            ) -> Callable[[], Any]:
+                made = cls(*(a.cuda() if isinstance(a, torch.Tensor) else a for a in args), validate_args=False)
+                return lambda: getattr(made, method)(*([given] * (method in METHODS[3:])))
+
+            with contextlib.suppress(NotImplementedError):
+                if waits(prepared):
+                    yield f"torch.distributions.{name}.{method}"

@@ -12,7 +12,7 @@ import json
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,28 +24,56 @@ from operator_calls import distribution_calls, making_distributions, own_calls, 
 from operator_mends import OWN, mends
 from operator_samples import calls_of, database
 from operator_signatures import params
-from operator_trials import STATE, Call, Record, examine
+from operator_trials import STATE, Call, Prepared, Record, counted, examine
 
 from devlint.runtime import virtual_cuda
 
 OUTPUT = Path(__file__).resolve().parent.parent / "devlint" / "knowledge" / "operators.json"
 
 
-def tried(calls: Iterable[Call]) -> dict[str, Record]:
-    """What trying each function came to, by its qualified name. Must be called under virtual CUDA."""
-    records: dict[str, Record] = {}
+Records = dict[str, Record]
+KINDS = ("functions", "distributions", "making", "modules")
+
+
+def trials() -> dict[str, dict[str, list[Call]]]:
+    """All calls by the kind of what is called and its qualified name."""
+    # Some samples save the state of all generators, and can't be made under virtual CUDA.
+    functions = [*(call for op in database() for call in calls_of(op)), *own_calls()]
+    kinds = (functions, distribution_calls(), making_distributions(), module_calls())
+    return {kind: _by_name(calls) for kind, calls in zip(KINDS, kinds, strict=True)}
+
+
+def _by_name(calls: Iterable[Call]) -> dict[str, list[Call]]:
+    found: dict[str, list[Call]] = {}
     for call in calls:
-        examine(call, records.setdefault(call.name, Record(call.name)))
-    return {name: record for name, record in records.items() if record.calls}
+        found.setdefault(call.name, []).append(call)
+    return found
 
 
-def operators(calls: Iterable[Call]) -> dict[str, Any]:
-    """The facts of functions and methods, and of the classes of torch.distributions."""
-    facts = {name: facts_of(record) for name, record in tried(calls).items()}
-    facts |= distributions()
-    for name, mended in mends().items():
+def tried(name: str, calls: Iterable[Call], waits: Callable[[Prepared], bool] = counted) -> Record:
+    """What trying the calls of a function came to. Must be called under virtual CUDA, or where there is a GPU."""
+    record = Record(name)
+    for call in calls:
+        examine(call, record, waits)
+    return record
+
+
+def operators(functions: Records) -> dict[str, Any]:
+    """The facts of functions and methods."""
+    return {name: facts_of(record) for name, record in functions.items()}
+
+
+def mended(found: dict[str, Any]) -> dict[str, Any]:
+    """The facts of functions, methods and distributions with what trying can't show."""
+    facts = dict(found)
+    for name, mend in mends().items():
         if name in facts or name in OWN:
-            facts[name] = facts.get(name, {"params": params(name)}) | mended
+            facts[name] = facts.get(name, {"params": params(name)}) | mend
+    return facts
+
+
+def finished(facts: dict[str, Any]) -> dict[str, Any]:
+    """The facts as they are written."""
     for found in facts.values():
         if "dim" in found.get("rank_unless", ()):
             # NumPy's name for it is taken everywhere.
@@ -55,18 +83,17 @@ def operators(calls: Iterable[Call]) -> dict[str, Any]:
     return {name: _told(found) for name, found in sorted(facts.items())}
 
 
-def distributions() -> dict[str, Any]:
+def distributions(methods: Records, making: Records, waiting: Collection[str]) -> dict[str, Any]:
     """The facts of the classes of torch.distributions and of their methods; `self` is what an object was made of."""
     found = {}
-    waiting = set(waiting_methods())
-    for name, record in tried(distribution_calls()).items():
+    for name, record in methods.items():
         facts = {k: v for k, v in facts_of(record).items() if k not in ("params", "rank", "zero_dim_ok", "needs_rank")}
         facts["waits"] = "always" if name in waiting else "never"
         facts["no_grad"] = name.endswith(".sample")
         if "value" in record.host or "value" in record.number:
             facts["params"] = "value"
         found[name] = facts
-    for name, record in tried(making_distributions()).items():
+    for name, record in making.items():
         facts = found.setdefault(name, {})
         facts |= {"params": params(name), "kind": "other", "dtype": "", "at_least_1": False}
         if any(waits for waits, _ in record.waits):
@@ -75,10 +102,10 @@ def distributions() -> dict[str, Any]:
     return found
 
 
-def modules() -> dict[str, Any]:
+def modules(records: Records) -> dict[str, Any]:
     """The facts of the classes of torch.nn."""
     found = {}
-    for name, record in tried(module_calls()).items():
+    for name, record in records.items():
         facts = facts_of(record) | construction(name)
         facts["params"] = forward_parameters(name)
         for key in ("result", "no_grad"):
@@ -267,17 +294,20 @@ def collect() -> dict[str, Any]:
     """The whole file's tables."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        # Some samples save the state of all generators, and can't be made under virtual CUDA.
-        calls = [*(call for op in database() for call in calls_of(op)), *own_calls()]
+        calls = trials()
         with virtual_cuda(1):
-            return _tables(calls)
+            records = {k: {n: tried(n, c) for n, c in named.items()} for k, named in calls.items()}
+            return tables(records, set(waiting_methods()))
 
 
-def _tables(calls: Iterable[Call]) -> dict[str, Any]:
+def tables(tried: dict[str, Records], waiting: Collection[str]) -> dict[str, Any]:
+    """The whole file's tables, by what trials came to."""
+    records = {kind: {n: r for n, r in named.items() if r.calls} for kind, named in tried.items()}
+    found = operators(records["functions"]) | distributions(records["distributions"], records["making"], waiting)
     return {
         "torch": torch.__version__.split("+")[0],
-        "operators": operators(calls),
-        "modules": modules(),
+        "operators": finished(mended(found)),
+        "modules": modules(records["modules"]),
         "factories": factories(),
         "constructors": constructors(),
     }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -108,8 +109,22 @@ def on(device: str) -> Callable[[Tensor], Tensor]:
     return lambda tensor: tensor.detach().clone().to(device)
 
 
-def examine(call: Call, record: Record) -> None:
-    """Adds what a call comes to to its function's record. Must be called under virtual CUDA."""
+Prepared = Callable[[], Callable[[], Any]]
+
+
+def counted(prepared: Prepared) -> bool:
+    """Whether a call makes the host wait, as far as virtual CUDA sees it; `prepared` makes the call anew."""
+    call = prepared()
+    with watch_devices() as watched, suppress(NotImplementedError):
+        call()
+    return watched.report().sync_count > 0
+
+
+def examine(call: Call, record: Record, waits: Callable[[Prepared], bool] = counted) -> None:
+    """Adds what a call comes to to its function's record. Must be called under virtual CUDA, or where there is a GPU.
+
+    `waits` tells whether a call makes the host wait.
+    """
     parts = taken_apart(call)
     cuda, cpu = on("cuda"), on("cpu")
     given = frozenset(p for p, v in call.bound() if v is not None and v is not False)
@@ -117,7 +132,7 @@ def examine(call: Call, record: Record) -> None:
         warnings.simplefilter("ignore")
         if _outcome(lambda: parts.run(lambda i, t: cpu(t))) is not True:
             return
-        outcome = _note_result(parts, record, given)
+        outcome = _note_result(parts, record, given, waits)
         if outcome is None:
             return
         record.calls += 1
@@ -128,21 +143,27 @@ def examine(call: Call, record: Record) -> None:
             _without_dimensions(parts, record, given, cuda, cpu)
 
 
-def _note_result(parts: _Leaves, record: Record, given: frozenset[str]) -> bool | None:
-    placed = {i: on("cuda")(parts.leaves[i]) for i, _ in parts.tensors}
-    first = next(iter(placed.values()), None)
-    before = first.ndim if first is not None else -1
+def _note_result(
+    parts: _Leaves, record: Record, given: frozenset[str], waits: Callable[[Prepared], bool]
+) -> bool | None:
+    placed: dict[int, Tensor] = {}
     result: Any = None
+
+    def prepared() -> Callable[[], Any]:
+        tensors = {i: on("cuda")(parts.leaves[i]) for i, _ in parts.tensors}
+        return lambda: parts.run(lambda i, t: tensors[i])
 
     def run() -> None:
         nonlocal result
         result = parts.run(lambda i, t: placed[i])
 
-    with watch_devices() as watched:
-        outcome = _outcome(run)
+    placed = {i: on("cuda")(parts.leaves[i]) for i, _ in parts.tensors}
+    first = next(iter(placed.values()), None)
+    before = first.ndim if first is not None else -1
+    outcome = _outcome(run)
     if outcome is not True:
         return outcome
-    record.waits[watched.report().sync_count > 0, given] += 1
+    record.waits[waits(prepared), given] += 1
     kinds, places, dtypes = _described(result)
     record.results[
         kinds, "" if "device" in given else places, dtypes, first is not None and result is first, given

@@ -55,11 +55,11 @@ class Run:
         return None if self.error is None or is_device_error(self.error) else self.error
 
 
-def run(text: str, flags: frozenset[str] = frozenset()) -> Run:
-    """Runs a program with the named flags set."""
+def run(text: str, flags: frozenset[str] = frozenset(), *, warned: str = "ignore") -> Run:
+    """Runs a program with the named flags set. `warned` is what becomes of warnings (`warnings.simplefilter`)."""
     result = Run()
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    with _outside(flags), _traced(result):
+    with _outside(flags, warned), _traced(result):
         try:
             exec(compile(text, NAME, "exec"), namespace)
         except (Exception, _EndlessError) as error:
@@ -94,7 +94,7 @@ def _lines_of(error: BaseException) -> tuple[int, ...]:
 
 
 @contextlib.contextmanager
-def _outside(flags: frozenset[str]) -> Iterator[None]:
+def _outside(flags: frozenset[str], warned: str) -> Iterator[None]:
     """The arguments, environment, streams and state of torch that a program meets."""
     argv, environ = sys.argv, dict(os.environ)
     sys.argv = ["program.py", *["--fast"] * ("FAST" in flags), *["more"] * (12 if "LARGE" in flags else 0)]
@@ -103,7 +103,7 @@ def _outside(flags: frozenset[str]) -> Iterator[None]:
     try:
         # Without gradients, so that no in-place change is refused for their sake.
         with torch.no_grad(), contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+            warnings.simplefilter(warned)  # type: ignore[arg-type]
             yield
     finally:
         sys.argv = argv
