@@ -222,15 +222,16 @@ def native_functions() -> list[tuple[str, str, str]]:
 
 @cache
 def checked_kernels() -> frozenset[str]:
-    """Operators with a CUDA kernel whose generated wrapper checks its operands' devices, of any dimension.
+    """Operators, and their wrappers, with a CUDA kernel whose generated wrapper checks its operands' devices, of any dimension.
 
     The wrapper checks all unless the entry says `device_check: NoCheck` (torchgen/dest/register_dispatch_key.py);
     the check knows no exception for 0-dim tensors (ATen/core/op_registration/adaption.h).
     """
     return frozenset(
-        name
-        for name, _, entry in native_functions()
+        form
+        for name, overload, entry in native_functions()
         if ("CUDA" in entry or "structured_delegate" in entry) and "device_check: NoCheck" not in entry
+        for form in (name, f"{overload}_{name}", f"{name}_{overload}")
     )
 
 

@@ -103,6 +103,8 @@ class Effect:
     # The example itself is run on a machine without an accelerator, or, on a real one, in a process that hasn't used it.
     without_accelerator: bool = False
     in_fresh_process: bool = False
+    # How many devices it takes to see it, on a real machine; 0 where that would need an accelerator other than CUDA.
+    devices: int = 1
 
 
 class Rule:

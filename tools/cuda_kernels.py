@@ -5,7 +5,7 @@
 `host_only` are the operators that native_functions.yaml (it is part of the wheel) gives a kernel for the CPU, none for CUDA,
 and none that is written in terms of others. `dtypes` are the data types that PyTorch's operator database, which its
 CI holds against real GPUs, names for the CPU and not for CUDA. `neither` are, by data type, the operators that have a kernel for
-it on neither. `--check` writes nothing; exits with 1 where the file differs.
+it on neither. `structured` are those whose CUDA wrapper PyTorch names in another way, in errors. `--check` writes nothing; exits with 1 where the file differs.
 Needs numpy; the file is of the release of PyTorch that it names.
 """
 
@@ -111,12 +111,27 @@ def neither() -> dict[str, str]:
     return {str(kind).removeprefix("torch."): " ".join(found) for kind, found in names.items()}
 
 
+def structured() -> str:
+    """The operators of two tensors or more with a structured kernel, whose wrapper is called by name and overload."""
+    parsed = parse_native_yaml(str(_NATIVE / "native_functions.yaml"), str(_NATIVE / "tags.yaml"))
+    found = (f for f in parsed.native_functions if f.structured or f.structured_delegate is not None)
+    return " ".join(
+        sorted(str(f.func.name) for f in found if str(f.func).count("Tensor") > 1 and not f.func.is_out_fn())
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 where the file differs")
     check = parser.parse_args().check
     release = torch.__version__.partition("+")[0]
-    table = {"torch": release, "host_only": host_only(), "dtypes": dtypes(), "neither": neither()}
+    table = {
+        "torch": release,
+        "host_only": host_only(),
+        "dtypes": dtypes(),
+        "neither": neither(),
+        "structured": structured(),
+    }
     text = json.dumps(table, indent=1) + "\n"
     if not check:
         TARGET.write_text(text, encoding="utf-8")

@@ -3,9 +3,9 @@
     PYTHONPATH=. python tools/cuda_truth.py [--out FILE] [--jobs N] [--seconds S]     # on a machine with a GPU
 
 `calls` are the samples of PyTorch's operator database, their tensors on the host and on the device in turn: the devices of the
-results, or the error, and whether the host waited (`real_cuda.py`). `dtypes` are the data types that an operator computes on the
+results, or the error, and how many waits PyTorch tells of (`benchmarks/real_cuda.py`). `dtypes` are the data types that an operator computes on the
 device. `programs` are random programs (tests/random_programs): the lines that a device error went through. `waits` are the
-expressions of `cuda_waits.py`. Beside it, `records.pickle` is what the trials of `operator_facts.py` came to on the GPU.
+expressions of `benchmarks/cuda_waits.py`. Beside it, `records.pickle` is what the trials of `operator_facts.py` came to on the GPU.
 """
 
 from __future__ import annotations
@@ -26,14 +26,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import cuda_waits
 import operator_facts
-import real_cuda
 import torch
 from operator_calls import waiting_methods
-from operator_trials import Call
+from operator_trials import Call, Record
 
-from benchmarks import fidelity
+from benchmarks import cuda_waits, fidelity, real_cuda
 from tests.random_programs.programs import draw
 from tests.random_programs.truth import NAME, run
 
@@ -54,11 +52,12 @@ def jobs() -> Iterator[Job]:
         yield f"programs {seed}", partial(program, seed)
     for kind, named in operator_facts.trials().items():
         for name, calls in named.items():
-            yield f"records {kind} {name}", partial(record, name, calls)
+            for i, call in enumerate(calls):
+                yield f"records {kind} {name} {i}", partial(record, call)
 
 
 def placed(sample: fidelity.Sample) -> dict[str, Any]:
-    """What the call does by placement: the devices of its results, whether the host waits, how many waits PyTorch tells of; or the error."""
+    """What the call does by placement: the devices of its results, and how many waits PyTorch tells of; or the error."""
     found: dict[str, Any] = {"given": fidelity.fingerprint(sample)}
     for placement in fidelity.placements(len(sample.positions), devices=1):
         torch.manual_seed(0)
@@ -67,9 +66,9 @@ def placed(sample: fidelity.Sample) -> dict[str, Any]:
             devices = fidelity.devices_of(prepared()())
             torch.cuda.synchronize()
         except Exception as error:
-            found[placement] = ["error", text_of(error)]
+            found[placement] = ["error", cuda_waits.text_of(error)]
             continue
-        found[placement] = [devices, real_cuda.blocks(prepared), real_cuda.told_waits(prepared())]
+        found[placement] = [devices, real_cuda.told_waits(prepared())]
     return found
 
 
@@ -84,15 +83,15 @@ def by_dtype(op: Any) -> dict[str, str]:
             sample.call(fidelity.move, "0" * len(sample.positions))
             torch.cuda.synchronize()
         except Exception as error:
-            found[name] = text_of(error)
+            found[name] = cuda_waits.text_of(error)
         else:
             found[name] = "ok"
     return found
 
 
-def record(name: str, calls: list[Call]) -> str:
-    """What the calls of a function come to, as text."""
-    return base64.b64encode(pickle.dumps(operator_facts.tried(name, calls, real_cuda.waits))).decode()
+def record(call: Call) -> str:
+    """What a call comes to, as text."""
+    return base64.b64encode(pickle.dumps(operator_facts.tried(call.name, [call], real_cuda.waits))).decode()
 
 
 def program(seed: int) -> dict[str, Any]:
@@ -106,14 +105,12 @@ def program(seed: int) -> dict[str, Any]:
             torch.cuda.set_sync_debug_mode("default")
     waits = Counter(w.lineno if w.filename == NAME else 0 for w in found if "synchronizing CUDA" in str(w.message))
     result: dict[str, Any] = {"text": hashlib.sha256(text.encode()).hexdigest()[:12]}
-    result |= {"crash": ran.crash, "raised": sorted(ran.raised), "error": text_of(ran.error) if ran.error else ""}
+    result |= {
+        "crash": ran.crash,
+        "raised": sorted(ran.raised),
+        "error": cuda_waits.text_of(ran.error) if ran.error else "",
+    }
     return result | {"waits": sorted(waits.items())}
-
-
-def text_of(error: BaseException) -> str:
-    """The type and the first line of an error."""
-    lines = str(error).splitlines() or [""]
-    return f"{type(error).__name__}: {lines[0][:300]}"
 
 
 def main() -> int:
@@ -152,11 +149,11 @@ def main() -> int:
 
 
 def _write_records(records: dict[str, Any], path: Path) -> None:
-    found: dict[str, dict[str, Any]] = {kind: {} for kind in operator_facts.KINDS}
+    found: dict[str, operator_facts.Records] = {kind: {} for kind in operator_facts.KINDS}
     for key, text in records.items():
-        kind, _, name = key.partition(" ")
+        kind, name, _ = key.split(" ")
         if text is not None:
-            found[kind][name] = pickle.loads(base64.b64decode(text))
+            found[kind].setdefault(name, Record(name)).add(pickle.loads(base64.b64decode(text)))
     lost = [key for key, text in records.items() if text is None]
     made = {"factories": operator_facts.factories(), "constructors": operator_facts.constructors()}
     waiting = set(waiting_methods(real_cuda.waits))

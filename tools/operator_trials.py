@@ -70,6 +70,15 @@ class Record:
     waits: Counter[tuple[bool, frozenset[str]]] = field(default_factory=Counter)
     needs_grad: Counter[bool] = field(default_factory=Counter)
 
+    def add(self, other: Record) -> None:
+        """Counts what the calls of another record came to, too."""
+        self.calls += other.calls
+        for name in ("host", "alone", "number", "valid_number"):
+            for parameter, counts in getattr(other, name).items():
+                getattr(self, name)[parameter].update(counts)
+        for name in ("host_only", "results", "ranks", "waits", "needs_grad"):
+            getattr(self, name).update(getattr(other, name))
+
 
 @dataclass
 class _Leaves:

@@ -127,7 +127,8 @@ FAILING = {
     "conv": (
         lambda: nn.Conv2d(1, 1, 1).cuda()(h(1, 1, 2, 2)),
         RuntimeError,
-        r"Input type \(torch.FloatTensor\) and weight type \(torch.cuda.FloatTensor\) should be the same",
+        # By size and release.
+        rf"Input type \(torch.FloatTensor\) and weight type \(torch.cuda.FloatTensor\) should be the same|{SAME}",
     ),
     "conv bias on the host": (
         lambda: F.conv1d(x()[None], h(2, 4, 1).cuda(), h(2)),
@@ -248,6 +249,8 @@ FAILING = {
 @pytest.mark.parametrize("name", FAILING)
 def test_fails_as_on_cuda(name, gpus):
     program, error, words = FAILING[name]
+    if name == "wrapped on the host" and torch.cuda.device_count() < 2:
+        pytest.skip("on one GPU, DataParallel moves the module itself")
     with pytest.raises(error, match=words):
         program()
 

@@ -8,7 +8,6 @@ import sys
 from functools import partial
 
 import pytest
-import torch
 
 from benchmarks import fidelity
 from devlint.runtime.virtual.device_checks import CHECKED_ITERATORS, NO_NUMBERS, ONE_NUMBER, UNTAGGED_ITERATORS
@@ -76,34 +75,9 @@ for name in ("addcdiv", "addcmul", "lerp", "add", "atan2", "xlogy"):
 """
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     rows = {name: said for name, *said in (line.split(";") for line in printed.splitlines())}
-    assert {name for name, said in rows.items() if said[0] != "ok"} == {n for n in NO_NUMBERS if n[-1] != "_"}
+    assert {name for name, said in rows.items() if said[0] != "ok"} == {n for n in NO_NUMBERS if n in rows}
     one = {name for name, said in rows.items() if said[1:] == ["Trying"]}
     assert one == {n for n in ONE_NUMBER if n[-1] != "_"}
-
-
-def test_truth_files_are_read_as_written(tmp_path):
-    data = {"torch": "x", "device": "y", "devices": 2, "samples": 1, "outcomes": {"add/0/00": "cuda:0"}}
-    path = tmp_path / "truth.json.gz"
-    fidelity.write_truth(data, path)
-    before = path.read_bytes()
-    assert fidelity.read_truth(path) == data
-    fidelity.write_truth(data, path)
-    assert path.read_bytes() == before
-    assert fidelity.against_truth({**data, "outcomes": {"add/0/0h": "nonsense"}}) == [
-        ("add/0/0h", "nonsense", "cuda:0")
-    ]
-
-
-@pytest.mark.skipif(
-    not fidelity.TRUTH.exists(), reason="no recording of a real GPU yet: benchmarks/fidelity.py --record"
-)
-@pytest.mark.filterwarnings("ignore")
-def test_agrees_with_recorded_cuda():
-    truth = fidelity.read_truth()
-    if truth["torch"].split("+")[0] != torch.__version__.split("+")[0]:
-        pytest.skip(f"recorded with PyTorch {truth['torch']}")
-    differing = fidelity.against_truth(truth)
-    assert len(differing) <= 0.01 * len(truth["outcomes"]), differing[:20]
 
 
 def test_device_checks_are_those_of_this_release():

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 from devlint.engine import Linter
 from devlint.files import read_source
@@ -45,4 +48,40 @@ def waits(run: Callable[[int], object], steps: int) -> Counter[int]:
     for event in watch.report().waits:
         if event.path == run.__code__.co_filename:
             found[event.line] += event.count
+    return found
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no real CUDA device")
+@pytest.mark.parametrize("run", [serving.serve, sampling.sample, routing.train])
+def test_a_gpu_waits_on_those_lines(run: Callable[[int], object]) -> None:
+    run(2)
+    with watch_devices() as watch:
+        run(5)
+    counted = {
+        event.line for event in watch.report().syncs if event.path == run.__code__.co_filename and event.count >= 5
+    }
+    told = {line for line, count in told_waits(run, 5).items() if count >= 5}
+    assert told == counted
+
+
+def told_waits(run: Callable[[int], object], steps: int) -> Counter[int]:
+    """Line -> how many waits PyTorch tells of there in that many steps. It doesn't tell of staged copies."""
+    found: Counter[int] = Counter()
+
+    def tell(message: Warning | str, *_: object, **__: object) -> None:
+        frame = sys._getframe()
+        while frame is not None and frame.f_code.co_filename != run.__code__.co_filename:
+            frame = frame.f_back
+        if frame is not None and "synchronizing CUDA operation" in str(message):
+            found[frame.f_lineno] += 1
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = tell
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            run(steps)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
     return found

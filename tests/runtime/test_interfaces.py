@@ -49,7 +49,7 @@ def test_what_comes_from_an_array_is_a_copy(make, gpus):
 
 def test_what_must_not_be_copied_is_refused(gpus):
     for data in (np.zeros(3), torch.zeros(3)):
-        with pytest.raises(ValueError, match="can't alias tensor from device 'cpu' to 'cuda:0'"):
+        with pytest.raises(ValueError, match="can't alias tensor from device 'cpu' to 'cuda'"):
             torch.asarray(data, device="cuda", copy=False)
     assert torch.asarray(ones(3), copy=False).is_cuda
 

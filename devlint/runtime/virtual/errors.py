@@ -135,6 +135,11 @@ def mask_elsewhere(mask: torch.device | str, place: torch.device | str) -> Runti
 
 def number_refused(operator: str, argument: str) -> RuntimeError:
     """What a CUDA kernel says to a 0-dim host tensor that its TensorIterator took."""
+    if operator == "lerp":
+        return RuntimeError(
+            "iter.device(arg).is_cuda() INTERNAL ASSERT FAILED, please report a bug to PyTorch. argument "
+            f"{1 if argument == 'self' else 2}: expected a CUDA device but found cpu"
+        )
     swap = " However, CPU Scalar support for tensor2 is supported, please swap your tensor1 and tensor2 terms."
     return RuntimeError(
         f"CPU Scalar support for {argument} argument is not supported when calling {operator} on CUDA tensors."

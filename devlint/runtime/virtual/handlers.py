@@ -116,7 +116,7 @@ def _check_alias(data: Any, device: Any) -> None:
     here = place_of(data) if isinstance(data, Tensor) else HOST
     target = (machine.place(device) or torch.device(device)) if device is not None else here
     if target != here and not isinstance(data, list | tuple | float | int):
-        raise ValueError(f"can't alias tensor from device '{here}' to '{target}'.")
+        raise ValueError(f"can't alias tensor from device '{here}' to '{device}'.")
 
 
 def _device(func: Any, args: Args, kwargs: Kwargs) -> Any:

@@ -59,6 +59,14 @@ def handler_of(func: Any) -> engine.Handler:
 engine.handler_of = handler_of
 
 
+def wrapper_of(func: Any) -> str:
+    """What PyTorch calls the wrapper of an operator's kernel in errors, after the device's name (torchgen/dest/register_dispatch_key.py)."""
+    name, overload = func._schema.name.removeprefix("aten::"), func._schema.overload_name
+    if (f"{name}.{overload}" if overload else name) in _STRUCTURED:
+        return f"{name}_{overload}" if overload else name
+    return f"{overload}_{name}"
+
+
 _KEYS = {name: torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name)) for name in ("CPU", "CUDA", "MPS", "XPU")}
 
 
@@ -114,6 +122,9 @@ def _run_library_operator(func: Any, args: Args, kwargs: Kwargs) -> Any:
 # Written by tools/cuda_kernels.py: operators without a kernel for CUDA, data types that CUDA's kernels lack, and data types
 # that the host's lack as well.
 TABLE = json.loads((Path(__file__).parent / "kernels.json").read_text(encoding="utf-8"))
+# Operators whose kernels' wrappers are named in another way.
+_STRUCTURED = frozenset(TABLE["structured"].split())
+_STRUCTURED = frozenset(TABLE["structured"].split())
 # Functions that are written in terms of such operators.
 _CALLERS = {
     "_histogramdd_bin_edges": "histogramdd",
@@ -188,7 +199,9 @@ def lacking(func: Any, text: str) -> RuntimeError | None:
         return None
     schema = getattr(func, "_schema", None)
     name = schema.name.partition("::")[2] if schema is not None else getattr(func, "__name__", "")
-    if not {name, name.rstrip("_"), name.strip("_")} & _NEITHER.get(_FAMILIES.get(found[2], ""), frozenset()):
+    if not {name, name.rstrip("_"), name.strip("_"), name.removeprefix("special_")} & _NEITHER.get(
+        _FAMILIES.get(found[2], ""), frozenset()
+    ):
         return None
     return no_dtype(found[1].replace("_cpu", "_cuda"), found[2])
 

@@ -21,7 +21,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from devlint.runtime.places import HOST, is_accelerated, place_of, tensors_in
-from devlint.runtime.virtual import engine, subclasses
+from devlint.runtime.virtual import engine, kernels, subclasses
 from devlint.runtime.virtual.device_checks import (
     BOUND_ARGUMENTS,
     CHECKED_ITERATORS,
@@ -46,6 +46,8 @@ _COPIES = frozenset({"aten::copy_", "aten::copy", "aten::_foreach_copy_", "aten:
 NUMBER_ARGUMENTS = frozenset({("_index_put_impl_", "values")})
 # Indices that are moved to the indexed tensor's device, wherever they are.
 _MOVED_INDICES = frozenset({"_index_put_impl_", "index_put_", "index_put", "_unsafe_index_put"})
+# (operator, argument): its value is read, wherever it is.
+_READ_ARGUMENTS = frozenset({("index_fill_", "value")})
 # Written in terms of others, but with a check of its own.
 _OWN_CHECK = frozenset({"block_diag", "convolution", "convolution_overrideable"})
 # (operator, argument): host data of any shape; CUDA's kernels read it on the host.
@@ -103,6 +105,8 @@ def result_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> to
         place = place_of(tensor)
         if base in _MOVED_INDICES and _is_index_list(argument):
             continue
+        if (base, argument.name) in _READ_ARGUMENTS:
+            continue
         if (base, argument.name) in NUMBER_ARGUMENTS and tensor.dim() == 0:
             continue
         if place == HOST and not _is_written(argument):
@@ -118,7 +122,7 @@ def result_place(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> to
     common = bound[0][2]
     for argument, _, place in bound[1:]:
         if place != common:
-            raise _mismatch(base, pointwise, argument.name, place, common, bound)
+            raise _mismatch(func, pointwise, argument.name, place, common, bound)
     if len(numbers) > 1 and base in ONE_NUMBER and common != HOST:
         raise too_many_numbers()
     for number in numbers:  # by the kernel, after the iterator
@@ -145,24 +149,35 @@ def _type_name(tensor: torch.Tensor) -> str:
 
 
 def _mismatch(
-    base: str,
+    func: Any,
     pointwise: bool,
     argument: str,
     place: torch.device,
     common: torch.device,
     bound: list[tuple[Any, torch.Tensor, torch.device]],
 ) -> Exception:
-    if "convolution" in base:
+    base = func._schema.name.removeprefix("aten::")
+    if "convolution" in base and place.type != common.type and argument in ("weight", "bias"):
         other = next(tensor for found, tensor, _ in bound if found.name == argument)
-        if place.type != common.type and argument in ("weight", "bias"):
-            given, wanted = _type_name(bound[0][1]), _type_name(other)
-            return RuntimeError(f"Input type ({given}) and {argument} type ({wanted}) should be the same")
+        return _convolution_elsewhere(argument, place, common, bound[0][1], other)
     if base == "masked_fill_" and argument == "mask":
         return mask_elsewhere(place, common)
     if pointwise:
         found = sorted({common, place}, key=lambda device: not is_accelerated(device))
         return two_devices(found[0], found[1])
-    return argument_elsewhere(argument, place, common, base)
+    return argument_elsewhere(argument, place, common, kernels.wrapper_of(func))
+
+
+def _convolution_elsewhere(
+    argument: str, place: torch.device, common: torch.device, given: torch.Tensor, other: torch.Tensor
+) -> Exception:
+    """What a convolution says: for host input it depends on the library that it would use (`use_mkldnn` in Convolution.cpp)."""
+    text = f"Input type ({_type_name(given)}) and {argument} type ({_type_name(other)}) should be the same"
+    if common != HOST:
+        return RuntimeError(text)
+    if given.shape[0] > 1 or given.numel() > 20480:
+        return RuntimeError(f"{text} or input should be a MKLDNN tensor and {argument} is a dense tensor")
+    return argument_elsewhere(argument, place, common, "__slow_conv2d_forward")
 
 
 def storage_address(tensor: torch.Tensor) -> int:
@@ -174,7 +189,8 @@ def storage_address(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
 
 
-_COMPOSITE = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional")
+# The last is met in inference mode alone: elsewhere autograd has taken such operators apart.
+_COMPOSITE = ("CompositeExplicitAutograd", "CompositeExplicitAutogradNonFunctional", "CompositeImplicitAutograd")
 _composite_key: dict[Any, Any] = {}
 
 
@@ -244,6 +260,8 @@ class _DeviceRules(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 _RECURRENT = frozenset({torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu})
+_MESHGRIDS = frozenset({torch.meshgrid, vars(torch._C)["_VariableFunctions"].meshgrid})
+_ATTENTION: Any = vars(torch._C)["_nn"].scaled_dot_product_attention
 # Functions that are written in terms of others, after a look at their operands' device types (at::checkDeviceType).
 _TYPE_CHECKED = {
     torch.inner: "inner()",
@@ -272,6 +290,23 @@ def _check_recurrent(args: tuple[Any, ...]) -> None:
                     f"Input and {what} tensors are not at the same device, found input tensor at {given} "
                     f"and {what} tensor at {place_of(tensor)}"
                 )
+
+
+def _check_attention(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    __tracebackhide__ = True
+    names = ("query", "key", "value")
+    query, key, value = (place_of(args[i] if len(args) > i else kwargs[name]) for i, name in enumerate(names))
+    if not query.type == key.type == value.type:
+        raise RuntimeError(
+            f"Expected query, key, and value to have the same device type, but got query.device: {query} key.device: {key} "
+            f"and value.device: {value} instead."
+        )
+
+
+def _check_meshgrid(args: tuple[Any, ...]) -> None:
+    __tracebackhide__ = True
+    if len({place_of(tensor) for tensor in tensors_in(args)}) > 1:
+        raise RuntimeError("meshgrid expects all tensors to have the same device")
 
 
 def _check_types(function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -315,6 +350,10 @@ def run_mixed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return _run_with_meta(func, args, kwargs)
     if func in _RECURRENT:
         _check_recurrent(args)
+    elif func in _MESHGRIDS:
+        _check_meshgrid(args)
+    elif func is _ATTENTION:
+        _check_attention(args, kwargs)
     elif func in _TYPE_CHECKED:
         _check_types(_TYPE_CHECKED[func], args, kwargs)
     elif func is torch.Tensor.__setitem__:

@@ -19,6 +19,7 @@ from devlint.runtime.virtual.engine import PASS
 from devlint.runtime.virtual.patching import Patches
 from devlint.runtime.virtual.state import machine
 from devlint.runtime.watch import current
+from devlint.runtime.watch.indices import is_mask, is_number, numbers_in
 from devlint.runtime.watch.recorder import Recorder, Trail, extended, operation_name
 from devlint.runtime.watch.report import Report, describe_mismatch
 from devlint.runtime.watch.sites import mark
@@ -78,6 +79,7 @@ class _Watcher:
             self.handlers[func] = self._move
         for func in (torch.tensor, torch.as_tensor, torch.asarray):
             self.handlers[func] = self._from_data
+        self.handlers[Base.new_tensor] = self._from_own_data
         self.handlers[Base.copy_] = self._copy_
         self.handlers[Base.numpy] = self._numpy
         self.handlers[Base.data.__set__] = self._set_data
@@ -135,21 +137,34 @@ class _Watcher:
 
     def _sometimes(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
         __tracebackhide__ = True
-        if func is Base.__setitem__ and isinstance(args[2], Tensor):
-            self._note_transfer(func, args[2], place_of(args[2]), place_of(args[0]))
         if func in (Base.__getitem__, Base.__setitem__):
-            here = place_of(args[0])
-            for index in tensors_in(args[1]):
-                if is_accelerated(here) and place_of(index).type == "cpu":
-                    self._note_transfer(func, index, place_of(index), here)
-                elif index.dim() == 0 and is_accelerated(place_of(index)) and not is_accelerated(here):
-                    current.add("sync", func, mark())
+            self._note_index(func, args)
         result = self.run(func, args, kwargs)
-        if SOMETIMES[func](args, kwargs) and any(
-            is_accelerated(place_of(tensor)) for tensor in tensors_in((args, kwargs))
-        ):
+        operands = tensors_in((args, kwargs))
+        if any(is_accelerated(place_of(tensor)) for tensor in operands) and SOMETIMES[func](args, kwargs):
             current.add("sync", func, mark())
         return result
+
+    def _note_index(self, func: Any, args: Args) -> None:
+        """What an index, and what is put there, make the host read or copy."""
+        here, cpu = place_of(args[0]), torch.device("cpu")
+        for number in numbers_in(args[1]):
+            if is_accelerated(place_of(number)):
+                current.add("sync", func, mark())
+        for index in tensors_in(args[1]):
+            if not is_accelerated(here) or place_of(index).type != "cpu" or is_number(index):
+                continue
+            if is_mask(index):  # its places are found on the host, and copied from pinned memory
+                current.add("transfer", func, mark(), index.numel(), (cpu, here), False)
+            else:
+                self._note_transfer(func, index, cpu, here)
+        # A number is filled in, or copied: see `writing_waits`.
+        if (
+            func is Base.__setitem__
+            and isinstance(args[2], Tensor)
+            and (args[2].dim() or is_accelerated(place_of(args[2])))
+        ):
+            self._note_transfer(func, args[2], place_of(args[2]), here)
 
     # --- moving ---
 
@@ -220,6 +235,15 @@ class _Watcher:
             self._note_transfer(func, result, torch.device("cpu"), after)
         return result
 
+    def _from_own_data(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
+        """`x.new_tensor(data)`."""
+        __tracebackhide__ = True
+        result = self.run(func, args, kwargs)
+        data = args[1] if len(args) > 1 else kwargs.get("data")
+        before = place_of(data) if isinstance(data, Tensor) else torch.device("cpu")
+        self._note_transfer(func, result, before, place_of(result))
+        return result
+
     def _numpy(self, func: Any, args: Args, kwargs: Kwargs) -> Any:
         __tracebackhide__ = True
         tensor = args[0]
@@ -241,7 +265,8 @@ class _Watcher:
 def _is_asynchronous(func: Any, args: Args, kwargs: Kwargs) -> bool:
     if "non_blocking" in kwargs:
         return bool(kwargs["non_blocking"])
-    return any(arg is True for arg in args[1:3]) if func is not Base.cpu else False
+    # `to(device, dtype, non_blocking, copy)`, `cuda(device, non_blocking)`: it is the first that is true or false.
+    return func is not Base.cpu and next((arg for arg in args[1:] if isinstance(arg, bool)), False)
 
 
 _watcher = _Watcher()

@@ -39,7 +39,7 @@ class LateVisibleDevices(Rule):
 
     x = torch.ones(3, device="cuda")
     os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
-    count = torch.cuda.device_count()
+    y = torch.ones(3, device="cuda")
     ```
 
     ## Use instead
@@ -50,7 +50,7 @@ class LateVisibleDevices(Rule):
     import torch
 
     x = torch.ones(3)
-    count = torch.cuda.device_count()
+    y = torch.ones(3)
     ```
 
     ## References
@@ -61,7 +61,7 @@ class LateVisibleDevices(Rule):
     code = "DEV601"
     name = "late-visible-devices"
     trigger = r"[\"'](?:(?:CUDA|HIP|ROCR|ASCEND_RT|MUSA|MLU)_VISIBLE_DEVICES|ZE_AFFINITY_MASK)[\"']"
-    effect = Effect(holds="count > 0", in_fresh_process=True)
+    effect = Effect(holds="y.is_cuda", in_fresh_process=True)
 
     def shape(self) -> m.BaseMatcherNode:
         return m.SimpleString()

@@ -80,7 +80,7 @@ class ChosenDeviceIgnored(Rule):
     trigger = r"\("
     needs = (r"\bdev(?:ice)?\b", r"\.cuda\(|[\"']cuda|current_device\(|\.device\b|cuda\.is_available")
     default = False
-    effect = Effect(raises="RuntimeError", words="Expected all tensors to be on the same device")
+    effect = Effect(raises="RuntimeError", words="Expected all tensors to be on the same device", devices=2)
     fix = "U"
 
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:

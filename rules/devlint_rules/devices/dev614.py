@@ -56,7 +56,7 @@ class DeviceContextNotEntered(Rule):
     name = "device-context-not-entered"
     trigger = r"cuda\.device\s*\(|\bget_device\s*\(\s*\)"
     default = False
-    effect = Effect(raises="TypeError", words="invalid combination of arguments")
+    effect = Effect(raises="TypeError", words="invalid combination of arguments", devices=2)
     fix = "S"
 
     def shape(self) -> m.BaseMatcherNode:

@@ -69,7 +69,7 @@ class IndexLost(Rule):
     trigger = r"\.cuda\(\s*\)|\.type\("
     needs = (r"\.cpu\(|\.is_cuda\b|\.type\(\s*\)",)
     default = False
-    effect = Effect(holds="y.device != x.device")
+    effect = Effect(holds="y.device != x.device", devices=2)
     meets_elsewhere = True
     fix = "S"
 

@@ -77,7 +77,7 @@ class CudaOnlyApi(Rule):
     severity = "warning"
     default = False
     for_any_accelerator = True
-    effect = Effect(holds="device.type == 'cpu'")
+    effect = Effect(holds="device.type == 'cpu'", devices=0)
     fix = "S/U"
 
     def shape(self) -> m.BaseMatcherNode:

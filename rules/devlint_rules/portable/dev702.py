@@ -74,7 +74,7 @@ class CudaLiteral(Rule):
     trigger = r"\.\s*cuda\s*\(|\bis_cuda\b|[\"']cuda\b"
     severity = "warning"
     default = False
-    effect = Effect(raises="RuntimeError", words="Expected all tensors to be on the same device")
+    effect = Effect(raises="RuntimeError", words="Expected all tensors to be on the same device", devices=2)
     fix = "U"
 
     def shape(self) -> m.BaseMatcherNode:

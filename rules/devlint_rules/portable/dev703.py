@@ -93,7 +93,7 @@ class CudaOnlyTest(Rule):
     trigger = r"torch\.cuda\.(?:is_available|device_count)|(?i:@[^\n]{0,200}(?:cuda|gpu))|(?i:\b(?:has|test)_cuda\b|cuda_available)"
     severity = "warning"
     default = False
-    effect = Effect(holds="getattr(TestNorm, '__unittest_skip__', False)")
+    effect = Effect(holds="getattr(TestNorm, '__unittest_skip__', False)", devices=0)
     fix = "U"
 
     def shape(self) -> m.BaseMatcherNode:

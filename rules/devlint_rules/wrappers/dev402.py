@@ -60,7 +60,9 @@ class WrappedBeforeMove(AboutWrapping):
 
     code = "DEV402"
     name = "wrapped-before-move"
-    effect = Effect(raises="RuntimeError", words="module must have its parameters and buffers on device cuda:0")
+    effect = Effect(
+        raises="RuntimeError", words="module must have its parameters and buffers on device cuda:0", devices=2
+    )
     fix = "U"
 
     def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:

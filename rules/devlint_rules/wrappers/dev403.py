@@ -79,7 +79,7 @@ class DevicePinnedReplica(Rule):
     name = "device-pinned-replica"
     trigger = r"DataParallel\s*\(|DataParallel\s+as\b"
     event = "pinned-device"
-    effect = Effect(raises="RuntimeError", words="in replica 1 on device 1")
+    effect = Effect(raises="RuntimeError", words="in replica 1 on device 1", devices=2)
     fix = "U"
 
     def shape(self) -> m.BaseMatcherNode:

@@ -84,7 +84,7 @@ class VectorLoss(Rule):
     code = "DEV404"
     name = "vector-loss"
     trigger = r"\.backward\s*\("
-    effect = Effect(raises="RuntimeError", words="grad can be implicitly created only for scalar outputs")
+    effect = Effect(raises="RuntimeError", words="grad can be implicitly created only for scalar outputs", devices=2)
     fix = "D"
 
     def shape(self) -> m.BaseMatcherNode:

@@ -62,7 +62,10 @@ class WrappedOptimizer(AboutWrapping):
 
     code = "DEV405"
     name = "wrapped-optimizer"
-    effect = Effect(raises="AttributeError", words="'DataParallel' object has no attribute 'step'")
+    effect = Effect(
+        raises="AttributeError",
+        words="'DataParallel' object has no attribute 'step'|'SGD' object has no attribute 'to'",
+    )
     fix = "S"
 
     def judge(self, node: cst.Call, facts: Facts) -> Iterator[Report]:

@@ -73,7 +73,7 @@ class CollectiveBeforeSetDevice(Rule):
     trigger = r"\binit_process_group\s*\("
     needs = (r"\bnccl\b|\bdevice_ids\b",)
     default = False
-    effect = Effect(holds="x.device.index != local_rank")
+    effect = Effect(holds="x.device.index != local_rank", devices=2)
     fix = "U"
 
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:

@@ -14,11 +14,11 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import real_cuda
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
+from benchmarks import real_cuda
 from devlint.runtime import watch_devices
 
 # Of 4-byte numbers.
@@ -82,10 +82,11 @@ CALLS = (
     "math.sqrt(n)", "range(i[1])", "[0, 1, 2, 3][i[1]]", "v.data_ptr()", "v.numel()", "v.storage_offset()", "hash(v)", "copy.copy(v)", "copy.deepcopy(v)",
     "pickle.dumps(v)", "torch.save(v, io.BytesIO())", "np.asarray(v.cpu())",
     # Indices.
-    "v[0]", "v[i]", "v[i_host]", "v[[0, 1]]", "v[m]", "v[m_host]", "v[i[0]]", "v[i[0]:]", "v[:i[1]]", "v[None]", "v[..., 0]", "v[i[0], ...]", "x[i, i]", "x[0, i]", "x[:, i_host]",
+    "v[0]", "v[i]", "v[i_host]", "v[[0, 1]]", "v[m]", "v[m_host]", "x[m3_host]", "x[m3_host, 0]", "v[[True, False, True, False]]", "v[np.array([True, False, True, False])]", "x[[0, 1], [0, 1]]", "x[torch.tensor([0, 1])]", "v[i_host[0]]", "x[i_host[0], i_host[1]]", "v_host[i_host]", "v_host[i[0]]", "v[v.argmax()]", "x[v.argmax() - 1]", "x[None, i[0]]", "v[i.cpu()]", "v[i[0]]", "v[i[0]:]", "v[:i[1]]", "v[None]", "v[..., 0]", "v[i[0], ...]", "x[i, i]", "x[0, i]", "x[:, i_host]",
     "x[m3]", "x[m3, 0]", "x[v[:3] > 0.2]", "v[np.array([0, 1])]", "v[torch.tensor(1)]", "v[True]", "v[range(2)]", "x[i[0], i[1]]", "v[-1]", "v[::2]",
     "v.index_select(0, i)", "v.gather(0, i)", "v.take(i)", "v.narrow(0, 0, 2)", "v.narrow(0, i[0], 2)", "v.select(0, 0)", "v.index_fill(0, i, 0.0)", "v.index_fill(0, i, n)", "v.index_fill(0, i, n_host)",
-    "set_(v, 0, 1.0)", "set_(v, 0, n)", "set_(v, 0, n_host)", "set_(v, i, 1.0)", "set_(v, i, n_host)", "set_(v, i, v[i])", "set_(v, i_host, 1.0)", "set_(v, [0, 1], 1.0)", "set_(v, m, 0.0)", "set_(v, m, n)", "set_(v, m, n_host)",
+    "set_(v, 0, 1.0)", "set_(x, 0, 1.0)", "set_(x, (0, 1), 1.0)", "set_(x, (0, 1), n_host)", "set_(x, 0, n_host)", "set_(v, slice(0, 2), 1.0)", "set_(v, slice(None), 1.0)", "set_(v, ..., 1.0)", "set_(x, (slice(None), 0), 1.0)", "set_(x, (..., 0), 0.0)", "set_(x, (0, slice(0, 2)), True)", "set_(v, slice(0, 2), n_host)", "set_(v, m_host, 1.0)", "set_(v, [True, False, True, False], 1.0)", "set_(x, (m3_host, 0), 1.0)", "set_(x, ([0, 1], 0), 1.0)", "set_(x, (0, i), v[:2])", "set_(v, i, n)", "set_(v, i, v_host[:2].cuda())", "set_(x, (i[0], 0), 1.0)", "set_(x, (i_host[0], 0), 1.0)", "set_(v, None, 1.0)",
+    "set_(v, 0, n)", "set_(v, 0, n_host)", "set_(v, i, 1.0)", "set_(v, i, n_host)", "set_(v, i, v[i])", "set_(v, i_host, 1.0)", "set_(v, [0, 1], 1.0)", "set_(v, m, 0.0)", "set_(v, m, n)", "set_(v, m, n_host)",
     "set_(v, m, v[1:].clone())", "set_(x, m3, 0.0)", "set_(x, (m3, 0), 0.0)", "set_(x, (slice(None), i), 0.0)", "set_(x, (i, i), 0.0)", "set_(v, slice(i[1]), 0.0)", "set_(v, i[0], 0.0)", "set_(x, 0, v[:3])", "set_(x, m3_host, 0.0)",
     "set_(v, slice(0, 2), v_host[:2])", "v.masked_select(m)", "v.masked_scatter(m, v)", "v.index_put((i,), v[:2])", "v.index_put((m,), v[1:])", "v.index_add(0, i, v[:2])", "v.index_copy(0, i, v[:2])",
     "v.scatter(0, i, 1.0)", "v.scatter_add(0, i, v[:2])", "v.scatter_reduce(0, i, v[:2], 'sum')", "v.put_(i, v[:2].clone())",
@@ -103,9 +104,12 @@ CALLS = (
     "F.cross_entropy(x, t)", "F.cross_entropy(x, t, ignore_index=0)", "F.nll_loss(x, t)", "F.binary_cross_entropy(u, u)", "F.mse_loss(x, x)", "F.ctc_loss(logp, t[None], torch.tensor([3]), torch.tensor([2]))", "F.ctc_loss(logp, t[None], i3[:1], i3[:1])", "F.embedding(i, x)", "F.embedding_bag(i, x, i[:1])", "F.dropout(x)", "F.gumbel_softmax(x)", "F.interpolate(image, scale_factor=2)", "F.grid_sample(image, grid, align_corners=False)", "F.multi_margin_loss(x, t)", "F.cosine_embedding_loss(x, x, torch.ones(3, device=cuda))", "F.triplet_margin_loss(x, x, x)", "F.scaled_dot_product_attention(q, q, q)", "F.scaled_dot_product_attention(q, q, q, attn_mask=causal)", "F.scaled_dot_product_attention(q, q, q, is_causal=True)", "F.pad(x, (1, 1))", "F.normalize(x)", "F.layer_norm(x, (3,))", "F.max_pool2d(image, 2)", "F.adaptive_max_pool2d(image, 2)", "F.fractional_max_pool2d(image, 2, output_size=2)", "F.adaptive_avg_pool2d(image, 2)", "F.conv2d(image, kernel)",
     "lstm(q[0])", "gru(q[0])", "attention(q[0], q[0], q[0])", "encoder(q[0])", "encoder(q[0], src_key_padding_mask=torch.zeros(1, 4, dtype=torch.bool, device=cuda))", "encoder(q[0], mask=causal)", "bn(image)", "linear(x)", "nn.AdaptiveLogSoftmaxWithLoss(3, 4, [2]).cuda()(x, t)",
     "loss().backward()", "nn.utils.clip_grad_norm_(params(), 1.0)", "nn.utils.clip_grad_norm_(params(), 1.0, error_if_nonfinite=True)", "nn.utils.clip_grad_value_(params(), 1.0)", "torch.optim.SGD(params(), 0.1).step()", "torch.optim.SGD(params(), 0.1, momentum=0.9).step()", "torch.optim.Adam(params()).step()", "torch.optim.Adam(params(), foreach=False).step()", "torch.optim.Adam(params(), fused=True).step()", "torch.optim.Adam(params(), capturable=True).step()", "torch.optim.AdamW(params()).step()", "torch.optim.RMSprop(params()).step()", "torch.optim.Adagrad(params()).step()", "torch.optim.LBFGS(params()).step(loss)", "torch.optim.RAdam(params()).step()", "torch.optim.NAdam(params()).step()", "torch.optim.Adamax(params()).step()", "torch.optim.ASGD(params()).step()", "torch.optim.Rprop(params()).step()", "torch.optim.Adadelta(params()).step()", "torch.optim.Muon([torch.nn.Parameter(x.clone())]).state",
-    "scaler_step()", "torch.amp.GradScaler('cuda').scale(n)", "nn.utils.get_total_norm([x, x])", "optimizer_state()", "torch.optim.swa_utils.AveragedModel(linear)", "linear.state_dict()", "linear.load_state_dict(linear.state_dict())", "linear.zero_grad()", "nn.init.normal_(x)", "nn.init.orthogonal_(x)", "nn.init.trunc_normal_(x)", "nn.init.kaiming_uniform_(x)", "nn.utils.parameters_to_vector([x, x])", "torch.autograd.grad(loss(), params(), allow_unused=True)", "torch.utils.checkpoint.checkpoint(linear, x, use_reentrant=False)", "torch.func.vmap(torch.sum)(x)", "v.requires_grad_()", "torch.isfinite(n)",
+    "scaler_step()", "v.bincount() if v.dtype == torch.int64 else None", "i.max() + 1", "v.select(0, i[0])", "v.new_full((2,), n)", "torch.isin(i.repeat(50), i.repeat(50))", "v.index_put((i_host,), v[:2])", "v.mode()", "torch.linalg.lu(spd[None])", "torch.cholesky_inverse(spd[None])", "torch.linalg.eigh(spd[None])", "torch.linalg.inv(spd[None])", "torch.unique(i, return_inverse=True)", "torch.unique_consecutive(x, dim=0)", "v.to('cpu', torch.float32, True)", "v.equal(v.clone())", "copy.copy(v).share_memory_()", "torch.stack([n, n])", "torch.cat([v, v])", "torch.tensor([n, n])", "torch.tensor([n, n], device=cuda)", "torch.as_tensor([n, n])", "[n.item() for n in v]", "torch.sparse_csr_tensor(torch.tensor([0, 1, 2, 2], device=cuda), i, v[:2], (3, 3))", "x.nonzero(as_tuple=True)", "x.masked_fill_(m3, 0.0)", "torch.masked.sum(x, mask=m3)", "v.quantile(n)", "v.quantile(v[:2])", "torch.linalg.inv_ex(spd)[1].any()", "F.embedding(i, x, max_norm=1.0)", "F.embedding_bag(i, x, torch.tensor([0]).cuda(), mode='sum')", "F.pad(x, (1, 1), value=n)", "F.pad(x, (int(i[0]), 1))", "x.expand(3, 3)", "x.repeat(2, 1)", "x.view(-1)", "v.view(i[1], -1)", "x.reshape(i3[0], 3)", "x.sum(dim=0)", "torch.clamp(v, min=n)", "torch.clamp(v, min=0.1)", "v.masked_fill(m, float('-inf'))", "torch.nan_to_num(v)", "v.nan_to_num(n.item())", "F.cross_entropy(x, t, label_smoothing=0.1)", "F.nll_loss(x, t, weight=v[:3])", "F.multilabel_margin_loss(x, i3[None].repeat(3, 1) - 1)", "F.huber_loss(x, x)", "F.kl_div(x, x)",
+    "torch.amp.GradScaler('cuda').scale(n)", "nn.utils.get_total_norm([x, x])", "optimizer_state()", "torch.optim.swa_utils.AveragedModel(linear)", "linear.state_dict()", "linear.load_state_dict(linear.state_dict())", "linear.zero_grad()", "nn.init.normal_(x)", "nn.init.orthogonal_(x)", "nn.init.trunc_normal_(x)", "nn.init.kaiming_uniform_(x)", "nn.utils.parameters_to_vector([x, x])", "torch.autograd.grad(loss(), params(), allow_unused=True)", "torch.utils.checkpoint.checkpoint(linear, x, use_reentrant=False)", "torch.func.vmap(torch.sum)(x)", "v.requires_grad_()", "torch.isfinite(n)",
     # CUDA's own.
     "torch.cuda.synchronize()", "torch.cuda.current_stream().synchronize()", "event().synchronize()", "event().query()", "torch.cuda.empty_cache()", "torch.cuda.memory_allocated()", "torch.cuda.max_memory_allocated()", "torch.cuda.memory_reserved()", "torch.cuda.memory_stats()", "torch.cuda.mem_get_info()", "torch.cuda.reset_peak_memory_stats()", "torch.cuda.current_device()", "torch.cuda.get_device_properties(0)", "torch.cuda.Stream()", "torch.cuda.get_rng_state()", "torch.cuda.manual_seed(0)", "torch.manual_seed(0)", "torch.cuda.current_stream().wait_stream(torch.cuda.current_stream())", "torch.cuda.current_stream().record_event()", "v.record_stream(torch.cuda.current_stream())", "torch.cuda.ipc_collect()", "torch.cuda.memory_summary()", "torch.random.fork_rng(devices=[0]).__enter__()", "torch.Generator(cuda).manual_seed(0)", "torch.cuda.is_available()", "v.share_memory_()",
+    # Mixed, for the errors.
+    "torch.meshgrid(v, v_host, indexing='ij')", "torch.meshgrid(v_host, v, indexing='ij')", "v.set_(v_host)", "torch.binomial(v, n_host)", "torch.lerp(v, n_host, 0.5)", "torch.lerp(v, n_host, v)", "torch.lerp(n_host, v, v)", "F.mse_loss(n, n_host)", "F.smooth_l1_loss(n, n_host)", "F.binary_cross_entropy(n, n_host)", "torch.allclose(v, n_host)", "torch.allclose(v, v_host)", "torch.equal(v, v_host)", "F.conv2d(image, kernel.cpu())", "F.conv2d(image.cpu(), kernel)", "torch.cat([v, v_host])", "v + v_host", "x @ x.cpu()", "F.linear(x, x.cpu())", "linear(x.cpu())", "lstm(q[0].cpu())", "bn(image.cpu())", "F.embedding(i.cpu(), x)", "F.embedding(i, x.cpu())", "F.cross_entropy(x, t.cpu())", "v.index_select(0, i_host)", "v.gather(0, i_host)", "v_host[i]", "v_host[m]", "torch.where(m_host, v, v)", "v.masked_fill(m_host, 0.0)", "set_(v_host, m, v)", "set_(v, m, v_host[1:])", "set_(v, i, v_host[:2])", "v.cpu() + n", "torch.stack([n, n_host])", "torch.einsum('ij,jk->ik', x, x.cpu())", "torch.outer(v, v_host)", "torch.dot(v, v_host)", "torch.isin(i, i_host)", "torch.bucketize(v, v_host)", "torch.searchsorted(v_host, v)", "torch.maximum(v, v_host)", "torch.max(v, n_host)", "torch.clamp(v, n_host)", "v.copy_(v_host)", "v.add_(n_host)", "v_host.add_(n)", "v_host.clone().add_(v)", "F.grid_sample(image, grid.cpu(), align_corners=False)", "F.scaled_dot_product_attention(q, q.cpu(), q)", "torch.autograd.grad(loss(), params(), grad_outputs=torch.ones(()))", "torch.Generator(cuda) and torch.rand(3, generator=torch.Generator(cuda))", "torch.rand(3, device=cuda, generator=torch.Generator())", "v.numpy()", "np.asarray(v)", "torch.from_numpy(v)", "torch.nn.utils.rnn.pack_padded_sequence(x, i3, True)", "v.repeat_interleave(torch.tensor([1, 1, 1, 1]))", "v.tensor_split(i)", "torch.broadcast_tensors(v, v_host)", "torch.block_diag(x, x.cpu())", "torch.cartesian_prod(v, v_host)", "torch.cdist(x, x.cpu())", "torch.multinomial(v, 2, generator=torch.Generator())", "F.dropout(x, 0.5) * m3_host", "v.type_as(v_host)", "v.to(v_host)", "v.new_tensor(v_host)", "torch.linspace(n, n_host, 4)", "torch.nn.utils.clip_grad_norm_([*params(), nn.Parameter(torch.ones(2))], 1.0)", "nn.utils.parameters_to_vector([x, x.cpu()])",
     # Sparse.
     "x.to_sparse()", "x.to_sparse().coalesce()", "x.to_sparse_csr()", "torch.sparse_coo_tensor(torch.stack([i, i]), v[:2])", "torch.sparse_coo_tensor(torch.stack([i, i]), v[:2], (3, 3))", "torch.sparse_coo_tensor(torch.stack([i, i]), v[:2], (3, 3), check_invariants=False)", "torch.sparse.mm(sparse, x)", "sparse @ x", "sparse.to_dense()", "sparse.indices()", "sparse.sum()",
 )  # fmt: skip
@@ -174,29 +178,55 @@ def _sized(count: int) -> dict[str, Any]:
 def measured() -> dict[str, Any]:
     """Of each expression (and number of bytes): [whether the host waits, the waits that PyTorch tells of, those that `watch_devices`
     counts, the staged copies that it counts, whether a copy to the host held what it should at once]; or the error."""
-    found = {f"{text} # {4 * size}": _measure(text, lambda n=size: _sized(n)) for text in COPIES for size in SIZES}
-    return found | {text: _measure(text, _words) for text in CALLS}
+    return {name: _or_error(lambda n=name: _measured(prepared(n))) for name in names()}
 
 
-def _measure(text: str, words: Callable[[], dict[str, Any]]) -> Any:
+def counted(name: str) -> Any:
+    """[the waits, the staged copies] that `watch_devices` counts in an expression, or the error."""
+    return _or_error(lambda: _counted(prepared(name)()))
+
+
+def names() -> list[str]:
+    """The expressions, those of copies with a number of bytes."""
+    return [f"{text} # {4 * size}" for text in COPIES for size in SIZES] + list(CALLS)
+
+
+def prepared(name: str) -> Callable[[], Callable[[], Any]]:
+    """Makes the words of an expression; what that gives evaluates it."""
+    text, _, size = name.partition(" # ")
     code = compile(text, "<expression>", "eval")
 
-    def prepared() -> Callable[[], Any]:
-        names = words()
-        return lambda: eval(code, names)
+    def make() -> Callable[[], Any]:
+        words = _sized(int(size) // 4) if size else _words()
+        return lambda: eval(code, words)
 
-    quiet = contextlib.redirect_stdout(io.StringIO())
+    return make
+
+
+def _measured(make: Callable[[], Callable[[], Any]]) -> list[Any]:
+    waits, told = real_cuda.blocks(make), real_cuda.told_waits(make())
+    return [waits, told, *_counted(make()), _is_whole(make())]
+
+
+def _counted(call: Callable[[], Any]) -> list[int]:
+    with watch_devices() as watch:
+        call()
+    report = watch.report()
+    return [report.sync_count, sum(event.count for event in report.staged)]
+
+
+def _or_error(ask: Callable[[], Any]) -> Any:
     try:
-        with quiet, torch.set_grad_enabled(False):
-            waits = real_cuda.blocks(prepared)
-            told = real_cuda.told_waits(prepared())
-            call = prepared()
-            with watch_devices() as watch:
-                call()
-            report = watch.report()
-            return [waits, told, report.sync_count, sum(e.count for e in report.staged), _is_whole(prepared())]
+        with contextlib.redirect_stdout(io.StringIO()), torch.set_grad_enabled(False):
+            return ask()
     except Exception as error:
-        return f"{type(error).__name__}: {str(error).splitlines()[0][:200] if str(error) else ''}"
+        return text_of(error)
+
+
+def text_of(error: BaseException) -> str:
+    """The type and the first line of an error."""
+    lines = str(error).splitlines() or [""]
+    return f"{type(error).__name__}: {lines[0][:300]}"
 
 
 def _is_whole(call: Callable[[], Any]) -> bool | None:

@@ -29,12 +29,13 @@ def nap() -> None:
 
 
 def waits(prepared: Prepared) -> bool:
-    """Whether a call makes the host wait, by what PyTorch tells or by the clock. `prepared` makes the call anew."""
-    return told_waits(prepared()) > 0 or blocks(prepared)
+    """Whether a call makes the host wait, by what PyTorch tells. `prepared` makes the call anew."""
+    prepared()()  # what is made ready at a first call waits, too
+    return told_waits(prepared()) > 0
 
 
 def blocks(prepared: Prepared) -> bool:
-    """Whether a call waits for what the GPU has to do before it, by the clock.
+    """Whether a call waits for what the GPU has to do before it, by the clock: for a process that has the GPU for itself.
 
     `prepared` makes the call anew, with operands of its own. It is called once before it is measured, for kernels are loaded then.
     """
@@ -96,7 +97,10 @@ def do(jobs: Iterable[tuple[str, Callable[[], Any]]], part: tuple[int, int], lin
             if i % of != number or key in done:
                 continue
             print(json.dumps([key, "begun"]), file=stream, flush=True)
-            result = job()
+            try:
+                result = job()
+            except Exception:  # what was begun before the GPU's error reached the host
+                result = None
             healthy = is_healthy()
             print(json.dumps([key, result if healthy else None]), file=stream, flush=True)
             if not healthy:
