@@ -20,13 +20,6 @@ PARAMETERS = {
     "torch.nn.init.normal_": "tensor mean std generator",
 }
 
-# Checks of LAPACK's error codes, and tests of values in C++ that both devices run.
-_ALWAYS = (
-    "combinations corrcoef cov cholesky_inverse istft linalg.cond linalg.ldl_factor linalg.tensorinv "
-    "linalg.tensorsolve svd pinverse Tensor.to_sparse"
-)
-# For some values of `ord`, `p` or `n`; `matrix_exp` for some norms.
-_SOMETIMES = "linalg.matrix_norm linalg.norm norm linalg.matrix_power matrix_power linalg.matrix_exp matrix_exp"
 # Where that parameter is a tensor on the accelerator, its value is read.
 _FOR = {
     "normal": ["std"],
@@ -53,8 +46,6 @@ def mends() -> dict[str, dict[str, Any]]:
         for name in names:
             found[name] = found.get(name, {}) | facts
 
-    put(_both(_ALWAYS), {"waits": "always"})
-    put(_both(_SOMETIMES), {"waits": "sometimes"})
     for name, parameters in _FOR.items():
         put(_both(name), {"waits": "sometimes", "waits_for": parameters})
     put(_both("repeat_interleave"), {"waits_unless": ["output_size"]})

@@ -24,7 +24,7 @@ import torch
 
 from tests.random_programs.programs import FLAGS
 
-NAME = "<random program>"
+NAME = "<devlint: random program>"
 
 # Written programs end after some hundred lines; one that was cut may loop for ever.
 _STEPS = 5_000

@@ -32,8 +32,11 @@ class _LegacyType(type):
         return isinstance(instance, torch.Tensor) and instance.is_cuda and instance.dtype == cls.dtype
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        host_type = getattr(torch, cls.__name__)
-        return host_type(*args, **kwargs).cuda()
+        made = getattr(torch, cls.__name__)(*args, **kwargs)
+        if args and not all(isinstance(arg, int) for arg in args) and not isinstance(args[0], torch.Size):
+            return made.cuda()
+        # Memory of that size, with nothing copied there.
+        return torch.empty_like(made, device="cuda")
 
 
 class _SparseType(_LegacyType):

@@ -34,7 +34,8 @@ def _scatter(
     tensor: Any, devices: Sequence[Any], chunk_sizes: Any = None, dim: int = 0, streams: Any = None
 ) -> tuple[Tensor, ...]:
     parts = tensor.split(list(chunk_sizes), dim) if chunk_sizes else tensor.chunk(len(devices), dim)
-    return tuple(part.to(_place(device)) for part, device in zip(parts, devices, strict=False))
+    # Asynchronous, as PyTorch's (torch/csrc/cuda/comm.cpp).
+    return tuple(part.to(_place(device), non_blocking=True) for part, device in zip(parts, devices, strict=False))
 
 
 def _gather(tensors: Sequence[Tensor], dim: int = 0, destination: Any = None) -> Tensor:

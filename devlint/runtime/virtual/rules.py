@@ -49,7 +49,7 @@ _MOVED_INDICES = frozenset({"_index_put_impl_", "index_put_", "index_put", "_uns
 # (operator, argument): its value is read, wherever it is.
 _READ_ARGUMENTS = frozenset({("index_fill_", "value")})
 # Written in terms of others, but with a check of its own.
-_OWN_CHECK = frozenset({"block_diag", "convolution", "convolution_overrideable"})
+_OWN_CHECK = frozenset({"_sparse_compressed_tensor_unsafe", "block_diag", "convolution", "convolution_overrideable"})
 # (operator, argument): host data of any shape; CUDA's kernels read it on the host.
 HOST_ARGUMENTS = frozenset(
     {

@@ -157,7 +157,9 @@ def _reads(places: tuple[tuple[int, str], ...]) -> Test:
 
 
 def _is_given_tensors(args: Args, kwargs: Kwargs) -> bool:
-    return True
+    """Sizes and values, not where the result is written."""
+    others = (value for name, value in kwargs.items() if name != "out")
+    return any(is_accelerated(place_of(tensor)) for tensor in tensors_in((args, *others)))
 
 
 # Functions that wait for some arguments only; they are asked about where one of the tensors is on an accelerator.
