@@ -53,6 +53,8 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
         is_said_to_be_copied,
     )
 
+    if rule.code.startswith(("DEV1", "DEV2", "DEV4", "DEV5")) and _hides_accelerators(facts.model.source):
+        return "the program sees no accelerator"
     if report.minor or (stall is not None and stall.minor):
         return "few act on it"
     if stall is None and rule.only_amid_step and report.change is None:
@@ -230,6 +232,17 @@ def _looks_for_anomalies(facts: Facts) -> bool:
     )
 
 
+def _hides_accelerators(source: SourceModule) -> bool:
+    """Whether a program sets, before it imports torch, that CUDA is to show it no device."""
+    found = _HIDDEN.search(source.text)
+    return found is not None and _IMPORTS_TORCH.search(source.text, 0, found.start()) is None
+
+
+# At the file's top level, or in what it runs as a program.
+_HIDDEN = regex(
+    r"^(?: {4}|\t)?os\.environ\[['\"]CUDA_VISIBLE_DEVICES['\"]\] *= *['\"](?:-1)?['\"] *(?:#|$)", re.MULTILINE
+)
+_IMPORTS_TORCH = regex(r"^\s*(?:import|from) torch\b|^(?!if __name__)(?:if|else|elif|def|class|for|while|with|try)\b", re.MULTILINE)
 _RAISING = frozenset({"raises", "assertRaises", "assertRaisesRegex"})
 
 

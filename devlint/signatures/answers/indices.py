@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from devlint.signatures.state.frame import Frame
-from devlint.signatures.values.values import BATCH, RANKED, ZERO_DIM, Value
+from devlint.signatures.values.values import BATCH, RANKED, TENSOR, ZERO_DIM, Value
 from devlint.source.modules import last_name
 
 
@@ -47,7 +47,7 @@ def is_one_of_loop(index: ast.expr, frame: Frame, value: Value) -> bool:
         if isinstance(loop, (ast.For, ast.comprehension))
     ]
     return any(
-        _takes_one(loop, name, value)
+        _takes_one(loop, name, value) or _takes_part(loop, name, frame)
         for loop in loops
         for name in (index.id, *(_parts_named(loop, index.id) if isinstance(loop, ast.For) else ()))
     )
@@ -68,6 +68,9 @@ def _parts_named(loop: ast.For, name: str) -> Iterator[str]:
                 case ast.Name(id=bound), ast.Subscript(value=ast.Name(id=row), slice=ast.Constant(value=int())):
                     if bound == name:
                         yield row
+                case ast.Tuple(elts=parts), ast.Name(id=row):
+                    if any(isinstance(part, ast.Name) and part.id == name for part in parts):
+                        yield row
 
 
 def _takes_one(loop: ast.For | ast.comprehension, name: str, value: Value) -> bool:
@@ -78,3 +81,19 @@ def _takes_one(loop: ast.For | ast.comprehension, name: str, value: Value) -> bo
         case ast.Tuple(elts=taken), ast.Call(func=ast.Name(id="zip")):
             return value.kind is not BATCH and any(isinstance(t, ast.Name) and t.id == name for t in taken)
     return False
+
+
+def _takes_part(loop: ast.For | ast.comprehension, name: str, frame: Frame) -> bool:
+    """Whether a loop takes the rows of a tensor apart: `for i, begin, end in spans:`, and that with `enumerate`."""
+    match loop.target, loop.iter:
+        case ast.Tuple(elts=[_, ast.Tuple(elts=taken)]), ast.Call(func=ast.Name(id="enumerate"), args=[ast.Name(id=rows)]):
+            pass
+        case ast.Tuple(elts=taken), ast.Name(id=rows):
+            pass
+        case _:
+            return False
+    named = any(isinstance(part, ast.Name) and part.id == name for part in taken)
+    if not named:
+        return False
+    rows_of = frame.get(rows)
+    return rows_of is not None and rows_of.kind is TENSOR
