@@ -242,7 +242,9 @@ def _hides_accelerators(source: SourceModule) -> bool:
 _HIDDEN = regex(
     r"^(?: {4}|\t)?os\.environ\[['\"]CUDA_VISIBLE_DEVICES['\"]\] *= *['\"](?:-1)?['\"] *(?:#|$)", re.MULTILINE
 )
-_IMPORTS_TORCH = regex(r"^\s*(?:import|from) torch\b|^(?!if __name__)(?:if|else|elif|def|class|for|while|with|try)\b", re.MULTILINE)
+_IMPORTS_TORCH = regex(
+    r"^\s*(?:import|from) torch\b|^(?!if __name__)(?:if|else|elif|def|class|for|while|with|try)\b", re.MULTILINE
+)
 _RAISING = frozenset({"raises", "assertRaises", "assertRaisesRegex"})
 
 

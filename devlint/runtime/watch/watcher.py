@@ -45,7 +45,7 @@ def _is_staged(func: Any, tensor: Tensor, source: torch.device, onto: Tensor) ->
     aten/src/ATen/native/cuda/Copy.cu). What `to` makes on the host for an asynchronous copy is pinned.
     """
     if source.type != "cpu":
-        return func is Base.copy_ and place_of(onto).type == "cpu" and not onto.is_pinned()
+        return func is Base.copy_ and place_of(onto).type == "cpu" and not (onto.is_pinned() and _is_dense(onto))
     return not (tensor.is_pinned() and tensor.dtype == onto.dtype and _is_dense(tensor))
 
 

@@ -86,7 +86,9 @@ def _takes_one(loop: ast.For | ast.comprehension, name: str, value: Value) -> bo
 def _takes_part(loop: ast.For | ast.comprehension, name: str, frame: Frame) -> bool:
     """Whether a loop takes the rows of a tensor apart: `for i, begin, end in spans:`, and that with `enumerate`."""
     match loop.target, loop.iter:
-        case ast.Tuple(elts=[_, ast.Tuple(elts=taken)]), ast.Call(func=ast.Name(id="enumerate"), args=[ast.Name(id=rows)]):
+        case ast.Tuple(elts=[_, ast.Tuple(elts=taken)]), ast.Call(
+            func=ast.Name(id="enumerate"), args=[ast.Name(id=rows)]
+        ):
             pass
         case ast.Tuple(elts=taken), ast.Name(id=rows):
             pass
