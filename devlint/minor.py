@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from devlint.facts import Facts
     from devlint.placement.waiting import HotStall
     from devlint.rule import Report, Rule
-    from devlint.source.modules import SourceModule
+    from devlint.source.modules import FunctionModel, SourceModule
     from devlint.source.project import Project
 
 
@@ -83,7 +83,7 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
         return "somebody else keeps this code"
     if costs and _is_at_home(facts.model.source):
         return "the program starts on its author's machine alone"
-    if (costs or is_mixing) and is_retired(facts.path):
+    if is_retired(facts.path):
         return "nobody goes on with what a folder or file of that name holds"
     if report.confidence == "likely" and _is_for_python_2(source, project):
         return "the project is written for Python 2, and releases of PyTorch that do otherwise"
@@ -92,6 +92,8 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
     if (costs or is_mixing) and facts.model.comes_to_nothing(facts.node(report.node) or facts.statement):
         return "what stands beside it always fails"
     scope = facts.scope
+    if scope is not None and _is_replaced(scope):
+        return f"another `{scope.name}` takes its place"
     # Tests of a library are of what others use.
     if scope is not None and is_unused(project, scope, but_by_tests=project.is_only_run(source.file)):
         return f"nothing in the project leads to `{scope.name}`"
@@ -230,6 +232,14 @@ def _looks_for_anomalies(facts: Facts) -> bool:
         and all(_asks_for_main(p) for p in facts.model.ancestors(n) if isinstance(p, ast.If))
         for n in walk(facts.model.source.tree)
     )
+
+
+def _is_replaced(scope: FunctionModel) -> bool:
+    """Whether a function, or a method, is defined again further down, in the same block."""
+    body = scope.cls.body if scope.cls is not None else scope.source.tree.body
+    last = next((s for s in reversed(body) if isinstance(s, type(scope.node)) and s.name == scope.name), scope.node)
+    # `@x.setter`, `@overload`: both are of use.
+    return last is not scope.node and scope.node in body and not scope.decorators and not last.decorator_list
 
 
 def _hides_accelerators(source: SourceModule) -> bool:

@@ -138,7 +138,8 @@ class Imports:
     def _is_stray(self, statements: Iterable[re.Match[str]], path: Path) -> bool:
         """Whether modules that are out of a file's reach lie beside another file of its name: a copy was left without them.
 
-        Or beside others that are called like several modules which it has from beside it: their folder was copied in part.
+        Or beside others that are called like several modules which it has from beside it: their folder was copied in part. Or several
+        in one folder below its own, where they were put away.
         """
         names = {(match["module"] or match["plain"]).split(".")[0] for match in statements} - {""}
         around, listed = self._around(path), self._listed(path)
@@ -146,7 +147,8 @@ class Imports:
         beside = {f"{name}.py" for name in names if self._roots.files.is_file(path.parent / f"{name}.py")}
         alike = Counter(f.parent for f in listed if lost and f.name in beside and f.parent != path.parent)
         twins = {f.parent for f in listed if lost and f.name == path.name and f != path}
-        twins |= {folder for folder, count in alike.items() if count >= _SEVERAL}
+        below = Counter(f.parent for f in listed if lost and f.stem in lost and path.parent in f.parent.parents)
+        twins |= {folder for folder, count in (alike + below).items() if count >= _SEVERAL}
         return any(self._roots.has(twin, name) for twin in twins for name in lost)
 
     def _is_in_vain(self, statement: re.Match[str], path: Path) -> bool:

@@ -267,7 +267,8 @@ def is_of_tool(path: str) -> bool:
 
 # Folders of what was copied from elsewhere, and is kept by others.
 _OTHERS = regex(
-    r"(?:^|/)_?(?:third[_-]?part(?:y|ies)|3rd[_-]?party|vendor(?:ed|s)?|externals?|extern|submodules?)/", re.IGNORECASE
+    r"(?:^|/)_?(?:third[_-]?part(?:y|ies)|3rd[_-]?party|vendor(?:ed|s)?|externals?|extern|submodules?|libs?/\w{1,60}/(?:examples?|tests?|benchmarks?))/",
+    re.IGNORECASE,
 )
 
 
@@ -333,7 +334,7 @@ def is_aside(path: str) -> bool:
 
 # Folders, and files, of what nobody goes on with.
 _RETIRED = regex(
-    r"(?:^|/)_?(?:(?:legacy|deprecated|obsolete)(?:_\w+)?|(?:archived?|retired|trash|old)(?:_(?:code|scripts?|files?|stuff|versions?))?)(?:/|\.py$)"
+    r"(?:^|/)_?(?:(?:legacy|deprecated|obsolete)(?:_\w+)?|(?:archived?|retired|trash|old)(?:_(?:\w{1,20}_)?(?:code|scripts?|files?|stuff|versions?))?)(?:/|\.py$)"
     r"|_(?:legacy|deprecated|obsolete|archived?|old|bkp|bak|backup)\.(?:py|ipynb)$"
 )
 

@@ -266,12 +266,20 @@ def is_host_program(project: Project, source: SourceModule) -> bool:
 
 def is_of_host_programs(project: Project, source: SourceModule) -> bool:
     """Whether a file and those that import it say nothing of devices, and one of them is a program."""
+    return says_nothing_of_devices(project, source) and (_runs(source) or any(map(_runs, _users(project, source))))
+
+
+def says_nothing_of_devices(project: Project, source: SourceModule) -> bool:
+    """Whether a file and those that import it say nothing of devices."""
     if _says(source.without_comments, _OF_DEVICES):
         return False
-    users = [project.load(importer, source.file) for importer in project.importers_of(source.file)]
-    if any(user is None or _OF_DEVICES.search(user.text) is not None for user in users):
-        return False
-    return _runs(source) or any(user is not None and _runs(user) for user in users)
+    return not any(_OF_DEVICES.search(user.text) for user in _users(project, source))
+
+
+def _users(project: Project, source: SourceModule) -> list[SourceModule]:
+    """The few files that import a file."""
+    users = (project.load(importer, source.file) for importer in project.importers_of(source.file))
+    return [user for user in users if user is not None]
 
 
 @lru_cache(maxsize=8)

@@ -147,8 +147,18 @@ def rank_made(call: Call, name: str) -> str:
             # It stands for nothing, and whatever takes it may leave it aside.
             return EMPTY
         # `torch.zeros(loss.shape)`: most losses are single numbers.
-        return "" if len(sizes) == 1 and _is_shape_of_loss(sizes[0]) else RANKED
+        lone = sizes[0] if len(sizes) == 1 else None
+        return "" if lone is not None and (_is_shape_of_loss(lone) or _is_empty_by_default(call, lone)) else RANKED
     return ""
+
+
+def _is_empty_by_default(call: Call, size: ast.expr) -> bool:
+    """Whether a size is a parameter that is `()` where nobody gives another."""
+    function = call.frame.function
+    if function is None or not isinstance(size, ast.Name):
+        return False
+    default = function.defaults.get(size.id)
+    return isinstance(default, ast.Tuple) and not default.elts
 
 
 def _is_shape_of_loss(node: ast.expr) -> bool:

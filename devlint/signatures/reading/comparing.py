@@ -16,6 +16,7 @@ from devlint.signatures.values.values import (
     CONSTANT,
     DEVICE,
     DEVICE_NUMBER,
+    DEVICE_OBJECT,
     EITHER,
     HOST,
     NOTHING,
@@ -95,6 +96,8 @@ def _compared_plain(frame: Frame, kind: str, a: Value, b: Value, host_when: bool
             return frame.atoms.negated(told)
         if b.data.startswith("torch.cuda.") and told == FALSE:
             return FALSE
+    if kind == "==" and any(_are_object_and_text(*pair) for pair in ((a, b), (b, a))):
+        return FALSE
     if kind == "==":
         known = _same(frame, a, b)
         if known is None:
@@ -124,6 +127,12 @@ def _compared_plain(frame: Frame, kind: str, a: Value, b: Value, host_when: bool
             if thing.path is not None and other.kind is CONSTANT:
                 return frame.atoms.equal(key, token(thing), other.data, host_when)
     return frame.atoms.literal(key, host_when)
+
+
+def _are_object_and_text(device: Value, text: Value) -> bool:
+    """A `torch.device` equals no string."""
+    is_object = device.kind is DEVICE and device.tags >= DEVICE_OBJECT
+    return is_object and text.kind is CONSTANT and isinstance(text.data, str)
 
 
 def is_none(frame: Frame, value: Value) -> Condition:

@@ -22,6 +22,7 @@ from devlint.signatures.values.values import (
     OBJECT,
     TENSOR,
     UNKNOWN,
+    Cell,
     Value,
     mapped,
 )
@@ -94,10 +95,27 @@ def copied(frame: Frame, value: Value, node: ast.expr) -> Value:
             at = frame.slot(value, PLACE)
             return value.but(path=None, place=at.place if at is not None and at.kind is not EITHER else value.place)
         return NOTHING if value.kind in MUTABLE and value.kind is not TENSOR else value
-    cell = frame.new_cell(node)
-    for key, held in list(frame.env.items()):
-        if isinstance(key, tuple) and len(key) == 2 and key[0] is value.cell:
-            frame.env[cell, key[1]] = held
-    for slot, held in value.cell.last.items():
-        frame.env.setdefault((cell, slot), held)
-    return value.but(cell=cell)
+    held_by: dict[Cell, dict[str, Value]] = {}
+    for key, held in frame.env.items():
+        if isinstance(key, tuple) and len(key) == 2 and isinstance(key[0], Cell):
+            held_by.setdefault(key[0], {})[key[1]] = held
+    return _copy_of(frame, value, node, held_by, {})
+
+
+# What a copy holds is copied with it, up to so many objects.
+_MOST_COPIED = 64
+
+
+def _copy_of(
+    frame: Frame, value: Value, node: ast.expr, held_by: dict[Cell, dict[str, Value]], made: dict[Cell, Cell]
+) -> Value:
+    """A copy of an object and of those that it holds; `made` are the cells of those that are copied already."""
+    if value.cell is None or value.kind not in MUTABLE:
+        return value
+    if value.cell not in made:
+        if len(made) >= _MOST_COPIED:
+            return value
+        cell = made[value.cell] = frame.new_cell(node)
+        for slot, held in {**value.cell.last, **held_by.get(value.cell, {})}.items():
+            frame.env[cell, slot] = _copy_of(frame, held, node, held_by, made)
+    return value.but(cell=made[value.cell])

@@ -133,13 +133,19 @@ class CacheFlushInHotLoop(Rule):
             hint=ADVICE.get(name, "leave it out; free memory by dropping the tensors that hold it"),
             # Helpers give memory back for whoever calls them, mostly where something ends.
             # Where each step waits for its batch all the same, a wait at the end of the one before costs next to nothing.
+            # Whoever says why, beside it, means it.
             minor=bool(hot.path)
+            or _COMMENT.match(facts.text.line(facts.statement.lineno - 1)) is not None
             or (
                 _waits_behind(facts) or (waits_for_batch(hot, facts) and facts.ends_step(node))
                 if name == "synchronize"
                 else facts.model.saves_memory(facts.statement)
             ),
         )
+
+
+# An issue, or a sentence.
+_COMMENT = regex(r"\s*#.{0,200}?(?:https?:|#\d|\bissues?\b|(?:\w+\W+){5})")
 
 
 def _flushes(call: cst.Call, facts: Facts) -> str | None:

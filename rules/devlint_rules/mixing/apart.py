@@ -36,6 +36,12 @@ def place_text(place: Place, node: ast.expr, facts: Facts) -> str:
     return f"on {place.name}"
 
 
+def is_left_open(mixing: Mixing) -> bool:
+    """Whether the other operand is wherever a caller has it, and nothing says where that is."""
+    place = mixing.other.value.place
+    return place.sort is Sort.SAME and not is_told(place)
+
+
 def trails(mixing: Mixing, facts: Facts) -> tuple[Note, ...]:
     """Both operands' trails, each step under its operand's name."""
     found = [Note(step.message, step.path, step.line, step.column + 1) for step in mixing.calls]

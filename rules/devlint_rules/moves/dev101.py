@@ -22,6 +22,7 @@ from devlint_rules.moves.needless import (
     is_read_no_more,
     is_shown,
     is_there_already,
+    is_timed,
     is_wanted_on_host,
 )
 
@@ -126,6 +127,7 @@ class DiscardedMove(Rule):
             change=change,
             # What a test moves of which only its use tells is moved to see that it can be.
             minor=is_shown(moved, facts)
+            or is_timed(facts.node(call), facts)
             or (is_there_already(call, moved, facts) and not goes_by_itself(call, moved))
             or changes_nothing(call, moved, facts)
             or is_read_no_more(call, moved, facts)

@@ -6,8 +6,9 @@ import ast
 from collections.abc import Iterable
 from itertools import takewhile
 
-from devlint.facts import HOST, Facts, kept_on_node, last_name, own_nodes, place_of_device, walk
+from devlint.facts import HOST, Facts, calls_in, kept_on_node, last_name, own_nodes, place_of_device, walk
 from devlint.findings import Note
+from devlint.knowledge.ecosystem import CLOCKS
 from devlint.lazy import cst, m
 from devlint_rules.moves.dropped import MOVES, root_of, said_by
 
@@ -225,3 +226,30 @@ def _is_collected(use: ast.expr, facts: Facts) -> bool:
         case ast.Call(func=ast.Attribute(attr="append" | "extend"), args=[argument]):
             return argument is use
     return False
+
+
+def is_timed(call: ast.expr | None, facts: Facts) -> bool:
+    """Whether the clock is read right before a call and soon after it: how long the copy takes is what is asked for."""
+    if call is None:
+        return False
+    source = facts.model.source
+    statement = source.statement_of(call)
+    around = (reversed(source.before(statement)), source.after(statement))
+    return all(_reads_clock(next((s for s in side if not _goes_along(s)), None)) for side in around)
+
+
+def _goes_along(statement: ast.stmt) -> bool:
+    """`torch.cuda.synchronize()`, or another copy that is timed with it; not `started.record()`."""
+    match statement:
+        case (
+            ast.Expr(value=ast.Call(func=ast.Attribute(attr=name)))
+            | ast.Assign(value=ast.Call(func=ast.Attribute(attr=name)))
+        ):
+            return name == "synchronize" or name in MOVES
+    return False
+
+
+def _reads_clock(statement: ast.stmt | None) -> bool:
+    """`start = time.time()`, `started.record()`."""
+    calls = calls_in(statement) if statement is not None and not hasattr(statement, "body") else ()
+    return any(last_name(c.func) in CLOCKS or last_name(c.func) == "record" for c in calls)
