@@ -41,7 +41,7 @@ class CacheFlushInHotLoop(Rule):
     Flags `torch.cuda.empty_cache()`, `torch.cuda.synchronize()` (and those of other accelerators) and `gc.collect()` at
     each pass of a hot loop. Left alone: handlers of out-of-memory errors, step guards, `synchronize()` where the loop
     reads a clock, records events, uses streams or copies without blocking, and `gc.collect()` where the file manages
-    the collector by hand.
+    the collector by hand. Told where it is selected by its code: what a comment on the line above gives a reason for.
 
     In loops that train nothing (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that
     only call a model), and of a `synchronize()` with another wait right behind it (`loss.item()`), without which nothing is

@@ -24,7 +24,8 @@ class FactoryWithoutDevice(Rule):
     of the function, a parameter, a buffer, or what a module computed: the function fails for any caller with tensors on
     an accelerator. Left alone are results that are moved first, results without dimensions in element-wise arithmetic, and
     plain host data; also functions that are meant for the host, by their name or class (data sets, collate
-    functions, loading, saving, plots, export, tests), or that give NumPy what the result meets, just as it is.
+    functions, loading, saving, plots, export, tests), or that give NumPy what the result meets, just as it is. Told where it is
+    selected by its code: outside of modules, in a file that says nothing of devices, and that no file imports which does.
 
     ## Why is this bad
     It works as long as everything is on the host, and so it passes tests on CI; on a GPU it raises

@@ -35,7 +35,8 @@ class DiscardedMove(Rule):
 
     ## What it does
     Flags `tensor.to(...)`, `.cuda()`, `.cpu()` and their like where nothing takes the result. Told where it is selected by its code: a name
-    that the function has bound and read itself and doesn't read again, for then nothing comes of the mistake.
+    that the function has bound and read itself and doesn't read again, for then nothing comes of the mistake, and a copy between two
+    readings of the clock.
 
     ## Why is this bad
     `nn.Module.to` moves a module in place. `Tensor.to` doesn't: it returns a moved copy and leaves the tensor where it
