@@ -75,11 +75,7 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
     if is_generated(source):
         return "the file is generated, and what it is made of is to be mended"
     copied = rule.severity == "warning" and is_said_to_be_copied(source)
-    if (
-        copied
-        or ((rule.severity == "warning" or is_mixing) and is_of_others(source.path))
-        or ((costs or is_mixing) and project.is_copied_in(source.file))
-    ):
+    if copied or ((costs or is_mixing) and (is_of_others(source.path) or project.is_copied_in(source.file))):
         return "somebody else keeps this code"
     if costs and _is_at_home(facts.model.source):
         return "the program starts on its author's machine alone"

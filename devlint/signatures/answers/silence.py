@@ -273,7 +273,11 @@ def says_nothing_of_devices(project: Project, source: SourceModule) -> bool:
     """Whether a file and those that import it say nothing of devices."""
     if _says(source.without_comments, _OF_DEVICES):
         return False
-    return not any(_OF_DEVICES.search(user.text) for user in _users(project, source))
+    return not any(
+        # A package that hands on many names, `Trainer` among them, says nothing by that.
+        (_DEVICE_WORDS if user.file.name == "__init__.py" else _OF_DEVICES).search(user.text)
+        for user in _users(project, source)
+    )
 
 
 def _users(project: Project, source: SourceModule) -> list[SourceModule]:
@@ -308,6 +312,7 @@ def _runs(source: SourceModule) -> bool:
 _WORDS = r"cuda(?!\.manual_seed)|gpu|device|accelerat|\bx[lp]u\b|\bmps\b"
 _PLACES = regex(rf"(?i){_WORDS}|trainer")
 # The same where a program's own class may be called a trainer.
+_DEVICE_WORDS = regex(rf"(?i){_WORDS}")
 _OF_DEVICES = regex(rf"(?i){_WORDS}|lightning|import[^\n]{{0,80}}\bTrainer\b")
 _PROGRAM = r"(?m)^if __name__ == "
 _TRAINS = r"\.backward\("
