@@ -2,6 +2,7 @@
 
     python tools/operator_facts.py            # writes the file
     python tools/operator_facts.py --check    # exit 1 when the file differs from what this torch gives
+    python tools/operator_facts.py --gpu F    # tells how it differs from what a GPU gave (records.pickle of cuda_truth.py)
 
 All is found by running torch (operator_trials.py tells how), but for what operator_mends.py puts over it.
 """
@@ -9,6 +10,7 @@ All is found by running torch (operator_trials.py tells how), but for what opera
 from __future__ import annotations
 
 import json
+import pickle
 import sys
 import warnings
 from collections import Counter
@@ -118,12 +120,13 @@ def modules(records: Records) -> dict[str, Any]:
         for key in ("together", "needs_rank"):
             facts[key] = [p for p in facts.get(key, ()) if p != STATE]
         found[name] = facts
+    # A GPU may have lost some.
     for name, same in ALIKE.items():
-        found[f"torch.nn.{name}"] = (
-            found[f"torch.nn.{same}"] | construction(f"torch.nn.{name}") | {"has_parameters": True}
-        )
+        if (like := found.get(f"torch.nn.{same}")) is not None:
+            found[f"torch.nn.{name}"] = like | construction(f"torch.nn.{name}") | {"has_parameters": True}
     for name, mended in MENDED_MODULES.items():
-        found[name] |= mended
+        if name in found:
+            found[name] |= mended
     return {name: _told(facts) for name, facts in sorted(found.items())}
 
 
@@ -313,6 +316,14 @@ def tables(tried: dict[str, Records], waiting: Collection[str]) -> dict[str, Any
     }
 
 
+def tell_differences(records: Path) -> None:
+    """Prints how the file differs from what the trials came to on a GPU."""
+    seen = pickle.loads(records.read_bytes())
+    with virtual_cuda(1):
+        text = write(tables(seen["records"], seen["waiting"]) | {k: seen[k] for k in ("factories", "constructors")})
+    print(*_differences(OUTPUT.read_text(), text, most=1000), f"lost to faults of the GPU: {seen['lost']}", sep="\n")
+
+
 def main(*, check: bool = False) -> int:
     """Writes the file; with `check`, says whether it is what this torch gives. Returns the exit status."""
     text = write(collect())
@@ -331,11 +342,13 @@ def main(*, check: bool = False) -> int:
     return 0 if same else 1
 
 
-def _differences(kept: str, text: str) -> list[str]:
+def _differences(kept: str, text: str, most: int = 20) -> list[str]:
     """The first lines that only one of two texts has."""
     old, new = set(kept.split("\n")), set(text.split("\n"))
-    return [*(f"- {line}" for line in sorted(old - new)), *(f"+ {line}" for line in sorted(new - old))][:20]
+    return [*(f"- {line}" for line in sorted(old - new)), *(f"+ {line}" for line in sorted(new - old))][:most]
 
 
 if __name__ == "__main__":
+    if "--gpu" in sys.argv:
+        sys.exit(tell_differences(Path(sys.argv[sys.argv.index("--gpu") + 1])))
     sys.exit(main(check="--check" in sys.argv))

@@ -133,6 +133,8 @@ OWN: dict[str, dict[str, Any]] = {
         "params": "sequence batch_first padding_value total_length", "kind": "tensors", "part_places": ["together", "host"],
         "dtype": ["float", "int"], "at_least_1": True,
     },
+    # A GPU refuses another device's storage.
+    "torch.Tensor.set_": {"together": ["self", "source"], "anywhere": []},
     "torch.Tensor.pin_memory": {"result": "host"},
     "torch.embedding": {"index": "indices"},
     # Pivots without dimensions are read past their end: refused or taken by what lies there.
