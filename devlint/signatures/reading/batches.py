@@ -21,7 +21,8 @@ from devlint.signatures.values.values import (
     Value,
     leaves,
 )
-from devlint.source.trees import kept_on_node
+from devlint.source.modules import last_name
+from devlint.source.trees import kept_on_node, walk
 
 # What a dataset says that moves what it holds.
 _PLACES = regex(r"cuda|device|\.to\((?!torch\.\w|dtype)")
@@ -92,7 +93,8 @@ def _may_move(frame: Frame, dataset: Value) -> bool:
     cls = class_of(dataset)
     if cls is not None:
         return cls.says(_PLACES)
-    return dataset.kind is UNKNOWN and _defines_dataset_that_moves(frame.source.tree)
+    tree = frame.source.tree
+    return dataset.kind is UNKNOWN and (_defines_dataset_that_moves(tree) or _moves_parts_of_data(tree))
 
 
 @kept_on_node
@@ -103,6 +105,33 @@ def _defines_dataset_that_moves(tree: ast.Module) -> bool:
         for statement in tree.body
         if isinstance(statement, ast.ClassDef)
         for part in statement.body
+    )
+
+
+@kept_on_node
+def _moves_parts_of_data(tree: ast.Module) -> bool:
+    """Whether a file moves what some dataset holds, where it is: `dataset.x = dataset.x.to(device)`."""
+    nodes = list(walk(tree))
+    moved = {
+        target.value.id
+        for node in nodes
+        if isinstance(node, ast.Assign) and any(map(_moves, ast.walk(node.value)))
+        for target in node.targets
+        if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name)
+    }
+    # `train_set = dataset`
+    moved |= {
+        target.id
+        for node in nodes
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Name) and node.value.id in moved
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    return any(
+        isinstance(node, ast.Call)
+        and (last_name(node.func) in ("random_split", "Subset") or last_name(node.func).endswith("Loader"))
+        and any(isinstance(a, ast.Name) and a.id in moved for a in node.args)
+        for node in nodes
     )
 
 
