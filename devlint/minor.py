@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from devlint.knowledge.releases import BEFORE_0_4, PYTHON_2, PYTHON_3, SAYS_BEFORE_0_4, SINCE_0_4
 from devlint.regexes import regex
 from devlint.source.modules import last_name
+from devlint.source.receivers import may_be_called_in, may_call_its_own
 from devlint.source.trees import walk
 
 if TYPE_CHECKING:
@@ -93,6 +94,8 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
     # Tests of a library are of what others use.
     if scope is not None and is_unused(project, scope, but_by_tests=project.is_only_run(source.file)):
         return f"nothing in the project leads to `{scope.name}`"
+    if scope is not None and fails_elsewhere and _is_called_on_others(scope, project):
+        return f"nothing in the project calls this `{scope.name}`"
     if scope is not None and facts.model.is_forward_of_nobody(scope):
         return "nothing in the project calls this module"
     if is_mixing and _TRANSFORMS.search(source.path) is not None and _is_of_program(source, project):
@@ -230,6 +233,34 @@ def _looks_for_anomalies(facts: Facts) -> bool:
     )
 
 
+def _is_called_on_others(scope: FunctionModel, project: Project) -> bool:
+    """Whether all that a program calls by a method's name are methods of other classes, and functions of modules."""
+    source, cls = scope.source, scope.cls
+    if cls is None or scope.parent is not None or cls not in source.tree.body or scope.decorators:
+        return False
+    called, file = rf"\.{scope.name}\b", source.file
+    if (
+        _HOOKS.fullmatch(scope.name)
+        or not project.is_only_run(file)
+        or may_call_its_own(source.text, scope.name, cls.name)
+    ):
+        return False
+    if project.texts_match(rf"[\"']{scope.name}[\"']", file):
+        return False
+    callers = project.matching(called, file, _MOST_CALLERS)
+    if not callers:
+        return not project.texts_match(called, file)
+    texts = (project.read_quietly(caller, file).decode("utf-8", "replace") for caller in callers)
+    return not any(may_be_called_in(text, scope.name, cls.name, file.stem) for text in texts)
+
+
+# What is called by whoever has the class, without a word in the project.
+_HOOKS = regex(
+    r"_.*|forward|step|run|main|setup|(?:on|configure|prepare|training|validation|test|predict)_\w+|(?:load_)?state_dict"
+)
+_MOST_CALLERS = 30
+
+
 def _is_replaced(scope: FunctionModel) -> bool:
     """Whether a function, or a method, is defined again further down, in the same block."""
     body = scope.cls.body if scope.cls is not None else scope.source.tree.body
@@ -249,7 +280,7 @@ _HIDDEN = regex(
     r"^(?: {4}|\t)?os\.environ\[['\"]CUDA_VISIBLE_DEVICES['\"]\] *= *['\"](?:-1)?['\"] *(?:#|$)", re.MULTILINE
 )
 _IMPORTS_TORCH = regex(
-    r"^\s*(?:import|from) torch\b|^(?!if __name__)(?:if|else|elif|def|class|for|while|with|try)\b", re.MULTILINE
+    r"^[ \t]{0,40}(?:import|from) torch\b|^(?!if __name__)(?:if|else|elif|def|class|for|while|with|try)\b", re.MULTILINE
 )
 _RAISING = frozenset({"raises", "assertRaises", "assertRaisesRegex"})
 
