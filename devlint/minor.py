@@ -80,7 +80,7 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
         return "somebody else keeps this code"
     if costs and _is_at_home(facts.model.source):
         return "the program starts on its author's machine alone"
-    if is_retired(facts.path):
+    if (costs or is_mixing) and is_retired(facts.path):
         return "nobody goes on with what a folder or file of that name holds"
     if report.confidence == "likely" and _is_for_python_2(source, project):
         return "the project is written for Python 2, and releases of PyTorch that do otherwise"

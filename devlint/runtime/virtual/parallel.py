@@ -71,5 +71,7 @@ def install(patches: Patches) -> None:
     patches.set(torch._C, "_broadcast", _broadcast)
     patches.set(torch._C, "_broadcast_coalesced", _broadcast_coalesced)
     patches.set(torch._C, "_scatter", _scatter)
+    # Streams for copies, one for each device that there was at the first of them.
+    patches.set(torch.nn.parallel._functions, "_streams", None)
     patches.set(torch._C, "_gather", _gather)
     patches.set(torch._C, "_group_tensors_by_device_and_dtype", _group_by_place)
