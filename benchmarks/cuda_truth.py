@@ -30,6 +30,8 @@ from tests.random_programs.programs import draw
 from tests.random_programs.truth import NAME, run
 
 TRUTH = Path(__file__).parents[1] / "tests/data/cuda_truth.json.gz"
+# How many samples of each operator were recorded.
+SAMPLES = 3
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,14 @@ def truth() -> dict[str, Any]:
         return data
 
 
+def mark_of(text: str) -> str:
+    """What tells a program's text from another one of the same seed: generators change."""
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
 def calls(recorded: dict[str, Any]) -> Iterator[Answer]:
     """By operator, sample and placement: the devices of the results, or "error"; and whether the host waits."""
-    for sample in fidelity.samples(3, {name.rpartition("/")[0] for name in recorded}):
+    for sample in fidelity.samples(SAMPLES, {name.rpartition("/")[0] for name in recorded}):
         found = recorded.get(f"{sample.name}/{sample.index}")
         if found is None or found["given"] != fidelity.fingerprint(sample):
             continue
@@ -109,7 +116,7 @@ def programs(recorded: dict[str, Any]) -> Iterator[Answer]:
     with virtual_cuda(1):
         for seed, found in recorded.items():
             text, flags = draw(Random(int(seed)))
-            if found is None or hashlib.sha256(text.encode()).hexdigest()[:12] != found["text"]:
+            if found is None or mark_of(text) != found["text"]:
                 continue
             with watch_devices() as watch:
                 ran = run(text, flags)
@@ -124,7 +131,7 @@ def programs(recorded: dict[str, Any]) -> Iterator[Answer]:
 
 
 def waits(recorded: dict[str, Any]) -> Iterator[Answer]:
-    """By expression of tools/cuda_waits.py: whether the host waits, staged copies aside."""
+    """By expression of benchmarks/cuda_waits.py: whether the host waits, staged copies aside."""
     with virtual_cuda(1):
         for name, found in recorded.items():
             counted = cuda_waits.counted(name)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +91,7 @@ def do(jobs: Iterable[tuple[str, Callable[[], Any]]], part: tuple[int, int], lin
     Ends the process with a status of its own where a job breaks the GPU's context: that job's result is None.
     """
     number, of = part
-    done = dict(read(lines))
+    done = read(lines)
     with lines.open("a", encoding="utf-8") as stream:
         for i, (key, job) in enumerate(jobs):
             if i % of != number or key in done:
@@ -107,13 +107,13 @@ def do(jobs: Iterable[tuple[str, Callable[[], Any]]], part: tuple[int, int], lin
                 sys.exit(_FAULT)
 
 
-def read(lines: Path) -> Iterator[tuple[str, Any]]:
+def read(lines: Path) -> dict[str, Any]:
     """The results that a process wrote; one that was begun and killed is None."""
     found: dict[str, Any] = {}
     for line in lines.read_text(encoding="utf-8").splitlines() if lines.exists() else ():
         key, result = json.loads(line)
         found[key] = None if result == "begun" else result
-    yield from found.items()
+    return found
 
 
 def share(command: list[str], processes: int, folder: Path, seconds: float) -> dict[str, Any]:
@@ -136,4 +136,4 @@ def share(command: list[str], processes: int, folder: Path, seconds: float) -> d
                 del running[i]
     for process in running.values():
         process.kill()
-    return {key: result for file in files for key, result in read(file)}
+    return {key: result for file in files for key, result in read(file).items()}

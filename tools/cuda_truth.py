@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import base64
 import gzip
-import hashlib
 import json
 import pickle
 import sys
@@ -32,11 +31,10 @@ from operator_calls import waiting_methods
 from operator_trials import Call, Record
 
 from benchmarks import cuda_waits, fidelity, real_cuda
+from benchmarks.cuda_truth import SAMPLES, TRUTH, mark_of
 from tests.random_programs.programs import draw
 from tests.random_programs.truth import NAME, run
 
-TARGET = Path(__file__).parents[1] / "tests/data/cuda_truth.json.gz"
-SAMPLES = 3
 PROGRAMS = 2_000
 DTYPES = "float16 bfloat16 float32 float64 int8 int16 int32 int64 uint8 bool complex64 complex128".split()  # noqa: SIM905 - names
 Job = tuple[str, Callable[[], Any]]
@@ -104,7 +102,7 @@ def program(seed: int) -> dict[str, Any]:
         finally:
             torch.cuda.set_sync_debug_mode("default")
     waits = Counter(w.lineno if w.filename == NAME else 0 for w in found if "synchronizing CUDA" in str(w.message))
-    result: dict[str, Any] = {"text": hashlib.sha256(text.encode()).hexdigest()[:12]}
+    result: dict[str, Any] = {"text": mark_of(text)}
     result |= {
         "crash": ran.crash,
         "raised": sorted(ran.raised),
@@ -115,7 +113,7 @@ def program(seed: int) -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, default=TARGET)
+    parser.add_argument("--out", type=Path, default=TRUTH)
     parser.add_argument("--jobs", type=int, default=8, help="processes")
     parser.add_argument("--seconds", type=float, default=300, help="what isn't done by then is left out")
     parser.add_argument("--only", default="", help="names of jobs that begin so")

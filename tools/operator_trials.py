@@ -155,7 +155,7 @@ def examine(call: Call, record: Record, waits: Callable[[Prepared], bool] = coun
 def _note_result(
     parts: _Leaves, record: Record, given: frozenset[str], waits: Callable[[Prepared], bool]
 ) -> bool | None:
-    placed: dict[int, Tensor] = {}
+    placed = {i: on("cuda")(parts.leaves[i]) for i, _ in parts.tensors}
     result: Any = None
 
     def prepared() -> Callable[[], Any]:
@@ -166,7 +166,6 @@ def _note_result(
         nonlocal result
         result = parts.run(lambda i, t: placed[i])
 
-    placed = {i: on("cuda")(parts.leaves[i]) for i, _ in parts.tensors}
     first = next(iter(placed.values()), None)
     before = first.ndim if first is not None else -1
     outcome = _outcome(run)

@@ -124,7 +124,6 @@ def _run_library_operator(func: Any, args: Args, kwargs: Kwargs) -> Any:
 TABLE = json.loads((Path(__file__).parent / "kernels.json").read_text(encoding="utf-8"))
 # Operators whose kernels' wrappers are named in another way.
 _STRUCTURED = frozenset(TABLE["structured"].split())
-_STRUCTURED = frozenset(TABLE["structured"].split())
 # Functions that are written in terms of such operators.
 _CALLERS = {
     "_histogramdd_bin_edges": "histogramdd",

@@ -1,6 +1,6 @@
 """What an index makes the host do: read numbers, copy lists, count what a mask leaves.
 
-Measured on a GPU: tools/cuda_waits.py has the expressions, tests/data/cuda_truth.json.gz what they came to.
+Measured on a GPU: benchmarks/cuda_waits.py has the expressions, tests/data/cuda_truth.json.gz what they came to.
 """
 
 from __future__ import annotations

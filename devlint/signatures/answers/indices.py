@@ -69,8 +69,12 @@ def _parts_named(loop: ast.For, name: str) -> Iterator[str]:
                     if bound == name:
                         yield row
                 case ast.Tuple(elts=parts), ast.Name(id=row):
-                    if any(isinstance(part, ast.Name) and part.id == name for part in parts):
+                    if _is_among(parts, name):
                         yield row
+
+
+def _is_among(targets: list[ast.expr], name: str) -> bool:
+    return any(isinstance(target, ast.Name) and target.id == name for target in targets)
 
 
 def _takes_one(loop: ast.For | ast.comprehension, name: str, value: Value) -> bool:
@@ -79,7 +83,7 @@ def _takes_one(loop: ast.For | ast.comprehension, name: str, value: Value) -> bo
         case ast.Name(id=taken), _:
             return taken == name
         case ast.Tuple(elts=taken), ast.Call(func=ast.Name(id="zip")):
-            return value.kind is not BATCH and any(isinstance(t, ast.Name) and t.id == name for t in taken)
+            return value.kind is not BATCH and _is_among(taken, name)
     return False
 
 
@@ -94,8 +98,7 @@ def _takes_part(loop: ast.For | ast.comprehension, name: str, frame: Frame) -> b
             pass
         case _:
             return False
-    named = any(isinstance(part, ast.Name) and part.id == name for part in taken)
-    if not named:
+    if not _is_among(taken, name):
         return False
     rows_of = frame.get(rows)
     return rows_of is not None and rows_of.kind is TENSOR

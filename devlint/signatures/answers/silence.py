@@ -255,8 +255,7 @@ def is_host_program(project: Project, source: SourceModule) -> bool:
     path = source.file
     if source.path.endswith(".ipynb"):
         return True
-    users = [project.load(importer, path) for importer in project.importers_of(path)] if _runs(source) else []
-    if _runs(source) and all(user is not None and _PLACES.search(user.text) is None for user in users):
+    if _runs(source) and not any(user is None or _PLACES.search(user.text) for user in _users(project, source)):
         return True
     # A part of programs none of which says anything of devices.
     return not project.texts_match(_PLACES.pattern, path) and (
@@ -266,7 +265,9 @@ def is_host_program(project: Project, source: SourceModule) -> bool:
 
 def is_of_host_programs(project: Project, source: SourceModule) -> bool:
     """Whether a file and those that import it say nothing of devices, and one of them is a program."""
-    return says_nothing_of_devices(project, source) and (_runs(source) or any(map(_runs, _users(project, source))))
+    return says_nothing_of_devices(project, source) and (
+        _runs(source) or any(user is not None and _runs(user) for user in _users(project, source))
+    )
 
 
 def says_nothing_of_devices(project: Project, source: SourceModule) -> bool:
@@ -275,15 +276,14 @@ def says_nothing_of_devices(project: Project, source: SourceModule) -> bool:
         return False
     return not any(
         # A package that hands on many names, `Trainer` among them, says nothing by that.
-        (_DEVICE_WORDS if user.file.name == "__init__.py" else _OF_DEVICES).search(user.text)
+        user is None or (_DEVICE_WORDS if user.file.name == "__init__.py" else _OF_DEVICES).search(user.text)
         for user in _users(project, source)
     )
 
 
-def _users(project: Project, source: SourceModule) -> list[SourceModule]:
-    """The few files that import a file."""
-    users = (project.load(importer, source.file) for importer in project.importers_of(source.file))
-    return [user for user in users if user is not None]
+def _users(project: Project, source: SourceModule) -> list[SourceModule | None]:
+    """The few files that import a file; None is one that can't be read: nobody knows what it says."""
+    return [project.load(importer, source.file) for importer in project.importers_of(source.file)]
 
 
 @lru_cache(maxsize=8)
@@ -311,8 +311,8 @@ def _runs(source: SourceModule) -> bool:
 
 _WORDS = r"cuda(?!\.manual_seed)|gpu|device|accelerat|\bx[lp]u\b|\bmps\b"
 _PLACES = regex(rf"(?i){_WORDS}|trainer")
-# The same where a program's own class may be called a trainer.
 _DEVICE_WORDS = regex(rf"(?i){_WORDS}")
+# The same where a program's own class may be called a trainer.
 _OF_DEVICES = regex(rf"(?i){_WORDS}|lightning|import[^\n]{{0,80}}\bTrainer\b")
 _PROGRAM = r"(?m)^if __name__ == "
 _TRAINS = r"\.backward\("

@@ -96,9 +96,9 @@ def _compared_plain(frame: Frame, kind: str, a: Value, b: Value, host_when: bool
             return frame.atoms.negated(told)
         if b.data.startswith("torch.cuda.") and told == FALSE:
             return FALSE
-    if kind == "==" and any(_are_object_and_text(*pair) for pair in ((a, b), (b, a))):
-        return FALSE
     if kind == "==":
+        if any(_are_object_and_text(*pair) for pair in ((a, b), (b, a))):
+            return FALSE
         known = _same(frame, a, b)
         if known is None:
             known = _same(frame, b, a)
