@@ -161,7 +161,8 @@ def _is_at_home(source: SourceModule) -> bool:
         for t in s.targets
         if isinstance(t, ast.Name)
     }
-    calls = (n for s in plain for n in walk(s) if isinstance(n, ast.Call))
+    opened = (item.context_expr for s in run if isinstance(s, ast.With) for item in s.items)
+    calls = (n for s in (*plain, *opened) for n in walk(s) if isinstance(n, ast.Call))
     return any(_opens_home(call, named) for call in calls)
 
 
@@ -171,12 +172,23 @@ def _opens_home(call: ast.Call, named: set[str]) -> bool:
         # `join(root, "model.pt")`
         return any(isinstance(a, ast.Name) and a.id in named for a in given)
     return last_name(call.func) not in _NOT_OPENING and any(
-        _is_of_home(a) or (isinstance(a, ast.Name) and a.id in named) for a in given
+        _is_of_home(a) or (isinstance(begun := _begun_by(a), ast.Name) and begun.id in named) for a in given
     )
 
 
 def _is_of_home(path: ast.expr) -> bool:
+    path = _begun_by(path)
     return isinstance(path, ast.Constant) and isinstance(path.value, str) and _OF_HOME.match(path.value) is not None
+
+
+def _begun_by(path: ast.expr) -> ast.expr:
+    """What a path begins with: `root` of `root + "net.pth"`, and of `f"{root}/net.pth"`."""
+    match path:
+        case ast.BinOp(left=left, op=ast.Add() | ast.Div()):
+            return _begun_by(left)
+        case ast.JoinedStr(values=[ast.FormattedValue(value=first) | (ast.Constant() as first), *_]):
+            return first
+    return path
 
 
 _JOINING = frozenset({"join", "Path"})
@@ -241,7 +253,7 @@ def _is_called_on_others(scope: FunctionModel, project: Project) -> bool:
     called, file = rf"\.{scope.name}\b", source.file
     if (
         _HOOKS.fullmatch(scope.name)
-        or not project.is_only_run(file)
+        or not (project.is_only_run(file) or _is_beside_programs(source, project))
         or may_call_its_own(source.text, scope.name, cls.name)
     ):
         return False
@@ -252,6 +264,10 @@ def _is_called_on_others(scope: FunctionModel, project: Project) -> bool:
         return not project.texts_match(called, file)
     texts = (project.read_quietly(caller, file).decode("utf-8", "replace") for caller in callers)
     return not any(may_be_called_in(text, scope.name, cls.name, file.stem) for text in texts)
+
+
+def _is_beside_programs(source: SourceModule, project: Project) -> bool:
+    return project.is_loose(source.file) and project.texts_match(r"__name__ == ['\"]__main__['\"]", source.file)
 
 
 # What is called by whoever has the class, without a word in the project.

@@ -317,6 +317,28 @@ def test_a_file_is_broken_that_imports_what_its_project_has_not_got(tmp_path, st
     assert Project().is_broken(tmp_path / "nets/user.py") == ("all" in statement or statement.startswith("from ."))
 
 
+def test_a_file_is_broken_though_the_project_builds_modules_of_other_names(tmp_path):
+    made = "from torch.utils.cpp_extension import CUDAExtension\n\nsetup(ext_modules=[{}])\n"
+    files = {"nets/__init__.py": "", "nets/user.py": "from nets.fused import x\n", "requirements.txt": ""}
+    write(tmp_path, {**files, "points/setup.py": made.format("CUDAExtension(\n    name='points._ext', sources=['a.cu'])")})
+    assert Project().is_broken(tmp_path / "nets/user.py")
+    for extension in ("CUDAExtension('nets.fused', ['a.cu'])", "CUDAExtension(name, sources)"):
+        write(tmp_path, {"points/setup.py": made.format(extension)})
+        assert not Project().is_broken(tmp_path / "nets/user.py")
+
+
+def test_what_objects_get_by_name_is_no_name_of_their_module(tmp_path):
+    nets = "class Net:\n    def __init__(self, **given):\n        setattr(self, 'given', given)\n        self.__dict__.update(given)\n"
+    write(tmp_path, {"requirements.txt": "", "nets/all.py": nets, "user.py": "from nets.all import Other\n"})
+    assert Project().is_broken(tmp_path / "user.py")
+
+
+def test_programs_in_a_project_that_is_a_package_itself_import_from_its_top(tmp_path):
+    files = {".git/config": "", "__init__.py": "", "src/__init__.py": "", "src/nets.py": "class Net:\n    pass\n"}
+    write(tmp_path, {**files, "src/user.py": "from src.nets import Other\n"})
+    assert Project().is_broken(tmp_path / "src/user.py")
+
+
 def test_many_classes_of_one_name_that_come_of_that_name(tmp_path):
     # Each may come of each of the others, going by the name: as many ways as there are orders of them.
     sampler = "from torch.utils.data import Sampler\n\n\nclass Sampler(Sampler):\n    def pick(self):\n        return {n}\n\n    def drop_{n}(self):\n        return 0\n"

@@ -28,7 +28,7 @@ _EITHER = frozenset({True, False})
 _PLAIN = regex(
     r"(?:\w+\.){0,3}(?:staticmethod|classmethod|no_grad|inference_mode|enable_grad|compile|disable|script|autocast|lru_cache|cache|contextmanager)"
 )
-# Names that are called of so many things that a call says nothing of who is called.
+# Methods that are called of so many things that a call says nothing of who is called.
 _ANYBODYS = regex(r"__\w+__|forward|step|run|call|apply|get|set|update|add|build|main|train|eval|load|save|init")
 
 
@@ -127,10 +127,12 @@ class Choices:
             return self._calls_of_modules(function.cls.name)
         if name == "__init__" and function.cls in model.source.tree.body:
             return self._calls_by_name(function.cls.name)
-        if _ANYBODYS.fullmatch(name) or not all(map(_PLAIN.fullmatch, function.decorators)):
+        if not all(map(_PLAIN.fullmatch, function.decorators)):
             return None
         if function.cls is None:
             return self._calls_by_name(name) if function.parent is None else self._calls_in(name, [model])
+        if _ANYBODYS.fullmatch(name):
+            return None
         info = model.class_info(function.cls)
         if (not info.is_module and info.outside_bases) or info.inherited_method(name) is not None:
             # The class that it is derived from may call it.
@@ -334,8 +336,10 @@ def _outcomes(test: ast.expr, known: dict[str, tuple[object, ...]]) -> frozenset
 
 
 def _asked_for_kind(test: ast.expr) -> str:
-    """The name that a test asks whether it is a tensor, or None."""
+    """The name that a test asks whether it is a tensor, or None, or whether there is anything."""
     match test:
+        case ast.Name(id=name):
+            return name
         case ast.Compare(left=ast.Name(id=name), ops=[ast.Is() | ast.IsNot()], comparators=[ast.Constant(value=None)]):
             return name
     return _asked_for_tensor(test)

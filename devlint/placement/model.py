@@ -199,6 +199,11 @@ class PlacementModel(FileText):
         return is_host_program(self._project, self.source)
 
     @cached_property
+    def is_loose(self) -> bool:
+        """Whether the file stands in no package, and nobody installs it: programs have it from beside them."""
+        return self._project.is_loose(self.source.file)
+
+    @cached_property
     def is_of_host_programs(self) -> bool:
         """Whether the file and those that import it say nothing of devices, and one of them is a program."""
         return is_of_host_programs(self._project, self.source)

@@ -22,12 +22,14 @@ _ALL_OF = regex(r"^[ \t]*from[ \t]+([\w.]+)[ \t]+import[ \t]+\*", re.MULTILINE)
 
 # Names of what a build makes, or generates.
 _BUILT = regex(r"^_|_pb2|_ext\b|_cuda\b|_cpu\b|_kernels?\b|_lib\b|_native\b|cython|(?i:version)")
+# Those of which a text doesn't say what they are called.
+_UNNAMED_EXTENSION = regex(r"cythonize|Extension\(\s{0,80}(?:name\s?=\s?)?(?:f['\"]|\w{1,60}\s?[,)])")
 _EXTENSIONS = regex(r"ext_modules|\bExtension\(|cpp_extension|_ext\(")
 # What brings a program to paths of its own.
 _OWN_PATHS = regex(r"\bsys\.path\b|\bsite\.addsitedir\b|\b_?init_paths?\b|\b__path__\b")
 # What may bind names of a module that its text doesn't.
 _DYNAMIC = regex(
-    rb"import[ \t]*\*|__getattr__|\bglobals\(|\bexec\(|\bsys\.modules\b|\blocals\(|\bsetattr\(|\b__dict__\b|\b__path__\b"
+    rb"import[ \t]*\*|__getattr__|\bglobals\(|\bexec\(|\bsys\.modules\b|\blocals\(|\bsetattr\((?!self\b|cls\b)|(?<!\bself\.)\b__dict__\b|\b__path__\b"
 )
 # Libraries that folders of data, or of code about them, are called after: the library is meant.
 _LIBRARIES = COPIED | {
@@ -166,25 +168,27 @@ class Imports:
             if not bases and names[0] in _OWN_NAMES:
                 project = self._names.project_of(path)
                 return project is not None and names[0] not in self.own_names(project)
-            # From a package's own folder nothing is imported by a plain name, unless a module of it is run.
-            if all(self._roots.files.is_file(b / "__init__.py") for b in bases):
+            # From a package's own folder nothing is imported by a plain name, unless a module of it is run; from a project's own all is.
+            project = self._names.project_of(path)
+            if all(b != project and self._roots.files.is_file(b / "__init__.py") for b in bases):
                 return False
         places = [base.joinpath(*names) for base in bases]
         there = [p for p in places if self._roots.files.is_folder(p) or self._roots.files.is_file(f"{p}.py")]
         if places and not there:
-            if self._builds(path):
+            if self._builds(names[-1], path):
                 return False
             # Elsewhere it may be on a path that somebody sets.
             return bool(level) or not any(_ends_like(f, tuple(names)) for f in self._listed(path))
         asked = imported_names(statement["names"], original=True) if statement["names"] else set()
         return bool(there) and any(not any(self._may_have(p, name) for p in there) for name in asked - {"*"})
 
-    def _builds(self, path: Path) -> bool:
-        """Whether the project of a file makes modules of code in other languages."""
-        return self._names.any_of_kind("builds extensions", among=self._listed(path))
+    def _builds(self, name: str, path: Path) -> bool:
+        """Whether the project of a file may make a module of that name of code in other languages."""
+        return self._names.any_of_kind("builds extensions", name, among=self._listed(path))
 
-    def _builds_extensions(self, path: Path) -> bool:
-        return path.name == "setup.py" and _EXTENSIONS.search(self._names.text(path)) is not None
+    def _builds_extensions(self, path: Path, name: str) -> bool:
+        text = self._names.text(path) if path.name == "setup.py" else ""
+        return _EXTENSIONS.search(text) is not None and (name in text or _UNNAMED_EXTENSION.search(text) is not None)
 
     def _is_own(self, place: Path, path: Path) -> bool:
         """Whether a module, or a folder that holds code, of a file's project is there, and no library's name is on it."""

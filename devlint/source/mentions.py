@@ -21,7 +21,7 @@ from devlint.source.loads import Loads
 from devlint.source.retracing import Retracing
 from devlint.source.roots import ImportRoots
 from devlint.source.said import Part, Unit, split, words_of
-from devlint.source.standing import MAX_KEPT, Names
+from devlint.source.standing import MAX_KEPT, RELEASING, Names
 from devlint.source.texts import Texts, is_test_file
 from devlint.source.traces import Text, traced
 
@@ -29,6 +29,8 @@ from devlint.source.traces import Text, traced
 MAX_FOLLOWED = 80
 # So many words are more than a module says that only tries what it defines.
 _MUCH = 60
+# How a project says that it installs more than packages.
+_INSTALLED = regex(r"\bpy[_-]modules\b|\bfind_namespace|\bfind-namespace|\bnamespaces\b")
 _CODE = regex(r"```.{0,20000}?```|`[^`\n]{1,300}`", re.DOTALL)
 _USED = regex(r"\w+(?=\s?[(.])|(?<=[.`])\w+|(?<=import )[\w, ]+")
 # What a module lists for who takes all that it has: nobody uses it for that.
@@ -139,6 +141,19 @@ class Mentions:
         """Whether nobody installs the project that a file is a part of; False where that can't be told."""
         project = self._names.project_of(path.resolve())
         return project is not None and not self._names.may_be_installed(project)
+
+    def is_loose(self, path: Path) -> bool:
+        """Whether a file stands in no package, so that programs have it from beside them, and nobody installs it.
+
+        A project may say that its modules are installed one by one, or folders without an `__init__.py`.
+        """
+        project = self._names.project_of(path.resolve())
+        if project is None:
+            return "." not in self._roots.name_of(path)[1] and path.stem != "__init__"
+        inner = [folder for folder in path.resolve().parents if project in folder.parents]
+        if path.stem == "__init__" or any(self._names.has_one(folder, ("__init__.py",)) for folder in inner):
+            return False
+        return not any(_INSTALLED.search(self._names.text(project / name)) for name in RELEASING)
 
     def is_broken(self, path: Path) -> bool:
         """Whether a file surely fails as it begins, by what it imports."""

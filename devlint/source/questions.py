@@ -169,6 +169,11 @@ class Questions:
         self._note(path, ("run", str(path)))
         return self._mentions.is_only_run(path)
 
+    def is_loose(self, path: Path) -> bool:
+        """Whether a file stands in no package, and nobody installs it."""
+        self._note(path, ("loose", str(path)))
+        return self._mentions.is_loose(path)
+
     def is_broken(self, path: Path) -> bool:
         """Whether a file surely fails as it begins, by what it imports."""
         self._note(path, ("broken", str(path)))
@@ -391,6 +396,7 @@ _ANSWERS: dict[str, Callable[..., str]] = {
     "given": lambda project, path, name: str(project._mentions.is_given(_path(path), name)),
     "broken": lambda project, path: str(project._mentions.is_broken(_path(path))),
     "run": lambda project, path: str(project._mentions.is_only_run(_path(path))),
+    "loose": lambda project, path: str(project._mentions.is_loose(_path(path))),
     "called": lambda project, path, cls, names: str(
         project._mentions.is_called(_path(path), cls, tuple(names.split()))
     ),
@@ -410,6 +416,7 @@ _BASES: dict[str, Callable[..., str]] = {
     "given": lambda project, path, name: project._mentions.basis(_path(path)),
     "broken": lambda project, path: project._mentions.basis(_path(path)),
     "run": lambda project, path: project._mentions.basis(_path(path)),
+    "loose": lambda project, path: project._mentions.basis(_path(path)),
     "called": lambda project, path, cls, names: project._mentions.basis(_path(path)),
     "kept": lambda project, path, cls: project._mentions.basis(_path(path)),
 }

@@ -14,7 +14,8 @@ COPIED = frozenset(
     {"trl", "transformers", "diffusers", "peft", "timm", "accelerate", "mmcv", "mmengine", "mmdet", "mmseg", "mmpretrain", "detectron2",
      "fairseq", "espnet", "nemo", "k_diffusion", "taming", "ldm", "sgm", "lavis", "open_clip", "guided_diffusion", "torchvision", "torchaudio",
      "verl", "vllm", "sglang", "wenet", "whisper", "audioldm", "audiocraft", "cosyvoice", "bigvgan", "megatron", "flash_attn",
-     "segment_anything", "sam2", "arcface_torch", "insightface", "groundingdino", "dinov2", "openrlhf", "mamba_ssm", "xformers", "stable_baselines3", "pytorch3d", "torch_geometric"}
+     "segment_anything", "sam2", "arcface_torch", "insightface", "groundingdino", "dinov2", "openrlhf", "mamba_ssm", "xformers", "stable_baselines3", "pytorch3d", "torch_geometric",
+     "ultralytics", "MinkowskiEngine", "neuralop", "mast3r", "dust3r", "croco", "lpips"}
 )  # fmt: skip
 
 # What a repository has on top: a page, and the terms under which its code may be copied.

@@ -23,8 +23,8 @@ MAX_KEPT = 64
 # A project's folder is looked for so far above the folder that its packages stand in.
 MAX_ABOVE = 8
 
-_RELEASING = ("pyproject.toml", "setup.py", "setup.cfg")
-_MARKS = (*_RELEASING, "requirements.txt")
+RELEASING = ("pyproject.toml", "setup.py", "setup.cfg")
+_MARKS = (*RELEASING, "requirements.txt")
 _TELLING = frozenset({*_MARKS, *PAGES, *TERMS, "README.txt", ".git"})
 _TEXTS = (".py", ".ipynb", ".md", ".rst", ".toml", ".cfg", ".ini", ".yaml", ".yml", ".json", ".sh")
 # Larger texts than these that are no code hold data.
@@ -246,7 +246,7 @@ class Names:
 
     def may_be_installed(self, project: Path) -> bool:
         """Whether others may install a project: nobody imports anything of programs that lie in a repository as they are."""
-        return self.has_one(project, _RELEASING) or not self.is_marked(project)
+        return self.has_one(project, RELEASING) or not self.is_marked(project)
 
     def is_published(self, folder: Path) -> bool:
         """Whether a folder has a page and terms, as repositories have on top."""

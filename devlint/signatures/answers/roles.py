@@ -267,7 +267,7 @@ def is_of_tool(path: str) -> bool:
 
 # Folders of what was copied from elsewhere, and is kept by others.
 _OTHERS = regex(
-    r"(?:^|/)_?(?:third[_-]?part(?:y|ies)|3rd[_-]?party|vendor(?:ed|s)?|externals?|extern|submodules?|libs?/\w{1,60}/(?:examples?|tests?|benchmarks?))/",
+    r"(?:^|/)_?(?:third[_-]?part(?:y|ies)|3rd[_-]?party|vendor(?:ed|s)?|externals?|extern|submodules?|repos/\w{1,60}|libs?/\w{1,60}/(?:examples?|tests?|benchmarks?))/",
     re.IGNORECASE,
 )
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def is_of_no_program(call: ast.Call, facts: Facts) -> bool:
     """Whether nothing runs what loads: its file of code is no package's and only defines things, and no program beside it names it."""
     source = facts.model.source
-    if "." in source.name or source.is_package or isinstance(facts.model.enclosing_scope(call), ast.Module):
+    if not facts.model.is_loose or isinstance(facts.model.enclosing_scope(call), ast.Module):
         return False
     if not all(isinstance(s, _DEFINING) or _is_text(s) for s in source.tree.body):
         return False
@@ -47,7 +47,7 @@ def is_of_no_call(call: ast.Call, facts: Facts) -> bool:
     around = next(facts.model.ancestors(scope), None)
     if not isinstance(scope, ast.FunctionDef) or not isinstance(around, ast.ClassDef) or scope.name.startswith("__"):
         return False
-    if facts.model.source.is_package or ("." in facts.model.source.name and not _is_of_programs(facts)):
+    if not facts.model.is_loose and (facts.model.source.is_package or not _is_of_programs(facts)):
         return False
     called = rf"(?<!\btorch)(?<!\bth)(?<!\bnp)(?<!\bnumpy)(?<!\bpickle)(?<!\bjson)(?<!\byaml)(?<!\bjoblib)\.{re.escape(scope.name)}\b"
     return (
@@ -60,7 +60,7 @@ def is_of_no_call(call: ast.Call, facts: Facts) -> bool:
 def _is_program(facts: Facts) -> bool:
     """Whether a file is run rather than imported: it asks for its name, or its top level calls a function that it defines."""
     source = facts.model.source
-    if "." in source.name or source.is_package:
+    if not facts.model.is_loose:
         return False
     own = {s.name for s in source.tree.body if isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef))}
     doing = (s for s in source.tree.body if isinstance(s, (ast.Expr, ast.With, ast.For, ast.If, ast.Try)))

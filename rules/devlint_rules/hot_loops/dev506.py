@@ -41,7 +41,8 @@ class CacheFlushInHotLoop(Rule):
     Flags `torch.cuda.empty_cache()`, `torch.cuda.synchronize()` (and those of other accelerators) and `gc.collect()` at
     each pass of a hot loop. Left alone: handlers of out-of-memory errors, step guards, `synchronize()` where the loop
     reads a clock, records events, uses streams or copies without blocking, and `gc.collect()` where the file manages
-    the collector by hand. Told where it is selected by its code: what a comment on the line above gives a reason for.
+    the collector by hand. Told where it is selected by its code: what a comment on the line above gives a reason for, and an
+    `empty_cache()` or a collection in a loop of which it isn't certain that it trains by itself: most people make room there on purpose.
 
     In loops that train nothing (under `torch.no_grad()`, after `model.eval()`, in functions that are named for it, or that
     only call a model), and of a `synchronize()` with another wait right behind it (`loss.item()`), without which nothing is
@@ -125,16 +126,18 @@ class CacheFlushInHotLoop(Rule):
         if _is_needed(name, around, facts):
             return
         trains = any(isinstance(n, ast.Attribute) and n.attr == "backward" for n in own_nodes(around))
+        is_certain = trains and not hot.likely
         yield Report(
             call,
             f"`{facts.name_of(call)}` {COSTS[name]}",
-            "certain" if trains and not hot.likely else "likely",
+            "certain" if is_certain else "likely",
             notes=stalls.hot_notes(hot, facts),
             hint=ADVICE.get(name, "leave it out; free memory by dropping the tensors that hold it"),
             # Helpers give memory back for whoever calls them, mostly where something ends.
             # Where each step waits for its batch all the same, a wait at the end of the one before costs next to nothing.
-            # Whoever says why, beside it, means it.
+            # Whoever says why, beside it, means it. So does mostly who makes room in a step of which not all is known.
             minor=bool(hot.path)
+            or (name != "synchronize" and not is_certain)
             or _COMMENT.match(facts.text.line(facts.statement.lineno - 1)) is not None
             or (
                 _waits_behind(facts) or (waits_for_batch(hot, facts) and facts.ends_step(node))
