@@ -320,7 +320,9 @@ def test_a_file_is_broken_that_imports_what_its_project_has_not_got(tmp_path, st
 def test_a_file_is_broken_though_the_project_builds_modules_of_other_names(tmp_path):
     made = "from torch.utils.cpp_extension import CUDAExtension\n\nsetup(ext_modules=[{}])\n"
     files = {"nets/__init__.py": "", "nets/user.py": "from nets.fused import x\n", "requirements.txt": ""}
-    write(tmp_path, {**files, "points/setup.py": made.format("CUDAExtension(\n    name='points._ext', sources=['a.cu'])")})
+    write(
+        tmp_path, {**files, "points/setup.py": made.format("CUDAExtension(\n    name='points._ext', sources=['a.cu'])")}
+    )
     assert Project().is_broken(tmp_path / "nets/user.py")
     for extension in ("CUDAExtension('nets.fused', ['a.cu'])", "CUDAExtension(name, sources)"):
         write(tmp_path, {"points/setup.py": made.format(extension)})
