@@ -100,7 +100,10 @@ def _is_always_given(found: ast.expr, facts: Facts) -> bool:
     parameter = next((name for name, value in function.defaults.items() if value is found), None) if function else None
     if function is None or parameter is None:
         return False
-    called = rf"(?<!def )\b{re.escape(function.name)}\("
+    # An object is made by its class's name, which stands before the bracket of `class Net(nn.Module)` as well.
+    made = function.cls if function.name == "__init__" else None
+    name = made.name if made is not None else function.name
+    called = rf"(?<!def )(?<!class )\b{re.escape(name)}\("
     without = rf"{called}(?![^\n]{{0,160}}(?:\n[^\n]{{0,160}}){{0,2}}\b{re.escape(parameter)}\b)"
     own = facts.model.source.without_comments
     is_called = re.search(called, own) is not None or facts.model.texts_match(called, elsewhere=True)
