@@ -14,7 +14,8 @@ The call runs on host data under a dispatch mode, so that each ATen operator ins
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -259,19 +260,7 @@ class _DeviceRules(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
 
-_RECURRENT = frozenset({torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu})
-_MESHGRIDS = frozenset({torch.meshgrid, vars(torch._C)["_VariableFunctions"].meshgrid})
-_ATTENTION: Any = vars(torch._C)["_nn"].scaled_dot_product_attention
-# Functions that are written in terms of others, after a look at their operands' device types (at::checkDeviceType).
-_TYPE_CHECKED = {
-    torch.inner: "inner()",
-    torch.Tensor.inner: "inner()",
-    torch.take_along_dim: "torch.take_along_dim():",
-    torch.Tensor.take_along_dim: "torch.take_along_dim():",
-}
-
-
-def _check_recurrent(args: tuple[Any, ...]) -> None:
+def _check_recurrent(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     __tracebackhide__ = True
     given = place_of(args[0])
     # (input, hidden, params, ...) or, packed, (data, batch_sizes, hidden, params, ...)
@@ -303,7 +292,7 @@ def _check_attention(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         )
 
 
-def _check_meshgrid(args: tuple[Any, ...]) -> None:
+def _check_meshgrid(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     __tracebackhide__ = True
     if len({place_of(tensor) for tensor in tensors_in(args)}) > 1:
         raise RuntimeError("meshgrid expects all tensors to have the same device")
@@ -315,6 +304,17 @@ def _check_types(function: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     for found in types[1:]:
         if found != types[0]:
             raise device_type_elsewhere(types[0], found, function)
+
+
+# Functions that look at where their operands are before any operator does.
+_CHECKS: dict[Any, Callable[[tuple[Any, ...], dict[str, Any]], None]] = {
+    **dict.fromkeys((torch.lstm, torch.gru, torch.rnn_tanh, torch.rnn_relu), _check_recurrent),
+    **dict.fromkeys((torch.meshgrid, vars(torch._C)["_VariableFunctions"].meshgrid), _check_meshgrid),
+    vars(torch._C)["_nn"].scaled_dot_product_attention: _check_attention,
+    # At their types alone (at::checkDeviceType).
+    **dict.fromkeys((torch.inner, torch.Tensor.inner), partial(_check_types, "inner()")),
+    **dict.fromkeys((torch.take_along_dim, torch.Tensor.take_along_dim), partial(_check_types, "torch.take_along_dim():")),
+}  # fmt: skip
 
 
 def _with_tensor_value(tensor: Any, index: Any, value: Any) -> tuple[Any, Any, Any]:
@@ -348,15 +348,9 @@ def run_mixed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     __tracebackhide__ = True
     if any(tensor.is_meta for tensor in tensors_in((args, kwargs))):
         return _run_with_meta(func, args, kwargs)
-    if func in _RECURRENT:
-        _check_recurrent(args)
-    elif func in _MESHGRIDS:
-        _check_meshgrid(args)
-    elif func is _ATTENTION:
-        _check_attention(args, kwargs)
-    elif func in _TYPE_CHECKED:
-        _check_types(_TYPE_CHECKED[func], args, kwargs)
-    elif func is torch.Tensor.__setitem__:
+    if (check := _CHECKS.get(func)) is not None:
+        check(args, kwargs)
+    if func is torch.Tensor.__setitem__:
         args = _with_tensor_value(*args)
     first = next(tensors_in((args, kwargs)))._devlint_place  # type: ignore[attr-defined]
     with _DeviceRules(first) as rules:
