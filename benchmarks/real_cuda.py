@@ -9,7 +9,8 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -61,15 +62,21 @@ def _taken(prepared: Prepared, *, busy: bool) -> float:
     return taken
 
 
+@contextmanager
+def telling_waits() -> Iterator[None]:
+    """CUDA warns of each wait in the block."""
+    torch.cuda.set_sync_debug_mode("warn")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
 def told_waits(call: Callable[[], Any]) -> int:
-    """How often `torch.cuda.set_sync_debug_mode` tells of a wait in a call."""
-    with warnings.catch_warnings(record=True) as found:
+    """How often CUDA warns of a wait in a call."""
+    with warnings.catch_warnings(record=True) as found, telling_waits():
         warnings.simplefilter("always")
-        torch.cuda.set_sync_debug_mode("warn")
-        try:
-            call()
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
+        call()
     return sum("synchronizing CUDA operation" in str(warning.message) for warning in found)
 
 
@@ -97,11 +104,14 @@ def do(jobs: Iterable[tuple[str, Callable[[], Any]]], part: tuple[int, int], lin
             if i % of != number or key in done:
                 continue
             print(json.dumps([key, "begun"]), file=stream, flush=True)
+            failed: Exception | None = None
             try:
                 result = job()
-            except Exception:  # what was begun before the GPU's error reached the host
-                result = None
+            except Exception as error:  # the GPU's, or that of the job itself
+                result, failed = None, error
             healthy = is_healthy()
+            if failed is not None and healthy:
+                print(f"{key}: {type(failed).__name__}: {failed}", file=sys.stderr)
             print(json.dumps([key, result if healthy else None]), file=stream, flush=True)
             if not healthy:
                 sys.exit(_FAULT)
@@ -117,22 +127,27 @@ def read(lines: Path) -> dict[str, Any]:
 
 
 def share(command: list[str], processes: int, folder: Path, seconds: float) -> dict[str, Any]:
-    """Runs a command with `--part I/N --lines FILE` in several processes, those that broke their context again; gives all results.
+    """Runs a command with `--part I/N --lines FILE` in several processes; gives all results.
 
-    What isn't done after that many seconds is left out.
+    A process that ends before its time is begun again, with the job behind the one that it ended in; one that ends without having begun
+    a job isn't. What isn't done after that many seconds is left out.
     """
     folder.mkdir(parents=True, exist_ok=True)
     ends = time.monotonic() + seconds
     files = [folder / f"{i}.jsonl" for i in range(processes)]
     begin = [[sys.executable, *command, "--part", f"{i}/{processes}", "--lines", str(f)] for i, f in enumerate(files)]
     running = {i: subprocess.Popen(begin[i]) for i in range(processes)}
+    written = [0] * processes
     while running and time.monotonic() < ends:
         time.sleep(0.2)
         for i, process in list(running.items()):
             status = process.poll()
-            if status == _FAULT or (status is not None and status < 0):
+            if status is None:
+                continue
+            before, written[i] = written[i], len(read(files[i]))
+            if status != 0 and written[i] > before:
                 running[i] = subprocess.Popen(begin[i])
-            elif status is not None:
+            else:
                 del running[i]
     for process in running.values():
         process.kill()

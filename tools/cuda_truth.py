@@ -95,12 +95,8 @@ def record(call: Call) -> str:
 def program(seed: int) -> dict[str, Any]:
     """The lines of a random program that a device error went through, those of the traceback that ended it, and the waits by line."""
     text, flags = draw(Random(seed))
-    with warnings.catch_warnings(record=True) as found:
-        torch.cuda.set_sync_debug_mode("warn")
-        try:
-            ran = run(text, flags, warned="always")
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
+    with warnings.catch_warnings(record=True) as found, real_cuda.telling_waits():
+        ran = run(text, flags, warned="always")
     waits = Counter(w.lineno if w.filename == NAME else 0 for w in found if "synchronizing CUDA" in str(w.message))
     result: dict[str, Any] = {"text": mark_of(text)}
     result |= {

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from benchmarks.real_cuda import telling_waits
 from devlint.engine import Linter
 from devlint.files import read_source
 from devlint.rule import load_registry
@@ -76,12 +77,8 @@ def told_waits(run: Callable[[int], object], steps: int) -> Counter[int]:
         if frame is not None and "synchronizing CUDA operation" in str(message):
             found[frame.f_lineno] += 1
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), telling_waits():
         warnings.simplefilter("always")
         warnings.showwarning = tell
-        torch.cuda.set_sync_debug_mode("warn")
-        try:
-            run(steps)
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
+        run(steps)
     return found

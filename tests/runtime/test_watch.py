@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from benchmarks.real_cuda import told_waits
 from devlint.runtime import (
     assert_device_agnostic,
     assert_moves_with_module,
@@ -132,20 +133,6 @@ QUIET = {
 }
 
 
-def debug_mode_count(call, x):
-    """How often CUDA itself warns of a sync."""
-    import warnings
-
-    torch.cuda.set_sync_debug_mode("warn")
-    try:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            call(x)
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
-    return sum("synchroniz" in str(warning.message) for warning in caught)
-
-
 @pytest.mark.parametrize("name", [*SYNCS, *QUIET])
 def test_counts_syncs(name, gpus):
     call = SYNCS.get(name) or QUIET[name]
@@ -157,7 +144,7 @@ def test_counts_syncs(name, gpus):
     assert all(here(event) for event in report.events)
     if gpus == "real":
         # A call that waits several times within is counted once.
-        assert bool(debug_mode_count(call, x)) == bool(report.sync_count)
+        assert bool(told_waits(lambda: call(x))) == bool(report.sync_count)
 
 
 def test_counts_bytes_and_directions(two_gpus):
