@@ -231,12 +231,15 @@ class Facts:
 
     def notes(self, trail: Iterable[Step | SignatureStep]) -> tuple[Note, ...]:
         """A trail as notes."""
-        return tuple(Note(s.message, s.path, s.line, s.column + 1) for s in trail)
+        return tuple(self.note_at(s.message, s.path, s.line, s.column) for s in trail)
 
-    def note(self, message: str, node: ast.stmt | ast.expr) -> Note:
-        """A note at a node of this file."""
-        span = self.text.span_of(node)
-        return Note(message, self.model.source.path, span.line, span.column)
+    def note(self, message: str, node: ast.stmt | ast.expr, path: str = "") -> Note:
+        """A note at a node of this file, or of another one of the project."""
+        return self.note_at(message, path or self.model.source.path, node.lineno, node.col_offset)
+
+    def note_at(self, message: str, path: str, line: int, byte_column: int) -> Note:
+        """A note at a place as `ast` tells it: a line from 1, and a column from 0, in bytes of UTF-8."""
+        return Note(message, path, line, self.model.column_in(path, line, byte_column))
 
     def replaced(self, node: ast.stmt | ast.expr, code: str) -> Edit:
         """An edit that puts other code in a node's place."""

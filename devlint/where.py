@@ -204,7 +204,7 @@ def _alternatives(node: ast.expr, model: PlacementModel) -> Iterator[Known]:
         trail = told[1] if told else [step for step in value.trail if isinstance(step, Step)]
         yield Known(
             node.lineno,
-            node.col_offset + 1,
+            model.source.column(node.lineno, node.col_offset),
             ast.unparse(node),
             _kind_of(value),
             told[0] if told else str(value.place),

@@ -233,3 +233,18 @@ def test_it_says_why_findings_are_silent(tmp_path: Path) -> None:
     assert "setup_torch.py sets a default device: DEV2 says nothing of tensors that are made without one" in untold(
         tmp_path, "shift.py:5"
     )
+
+
+def test_columns_count_characters(tmp_path: Path) -> None:
+    # `ast` counts the bytes of UTF-8.
+    (tmp_path / "tools.py").write_text("def added(名, x):\n    return 名 + x\n", encoding="utf-8")
+    made = "文字 = '数'; host = torch.ones(3); there = torch.ones(3).cuda(); added(host, there)\n"
+    (tmp_path / "main.py").write_text(f"import torch\nfrom tools import added\n\n{made}", encoding="utf-8")
+    checked = [sys.executable, "-m", "devlint", "check", "--exit-zero", "--select", "DEV201", "--output-format", "json", "."]  # fmt: skip
+    finding = json.loads(subprocess.run(checked, cwd=tmp_path, capture_output=True, text=True).stdout)[0]
+    assert finding["column"] == made.index("added(") + 1
+    columns = {note["column"] for note in finding["notes"]}
+    assert columns == {made.index(part) + 1 for part in ("torch.ones(3);", "torch.ones(3).cuda")}
+    told = json.loads(where(tmp_path, "main.py:4", "--output-format", "json").stdout)
+    columns = {value["text"]: value["column"] for value in told["values"]}
+    assert columns["host"] == made.index("host") + 1

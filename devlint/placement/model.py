@@ -198,6 +198,11 @@ class PlacementModel(FileText):
         """Whether the file is a script or a notebook that says nothing of devices."""
         return is_host_program(self._project, self.source)
 
+    def column_in(self, path: str, line: int, byte_column: int) -> int:
+        """The column, in characters from 1, of a place in this or another file of the project, in bytes from 0."""
+        source = self.source if path == self.source.path else self._project.load(Path(path), self.source.file)
+        return source.column(line, byte_column) if source is not None else byte_column + 1
+
     @cached_property
     def is_loose(self) -> bool:
         """Whether the file stands in no package, and nobody installs it: programs have it from beside them."""

@@ -157,6 +157,13 @@ class SourceModule:
         """What the top level's use of names says of them."""
         return evidence_in(self.tree, own_nodes(self.tree))
 
+    def column(self, line: int, byte_column: int) -> int:
+        """The column, in characters from 1, of a place as `ast` tells it, in bytes of UTF-8 from 0."""
+        if not self.text.isascii() and 0 < line <= len(self.line_starts):
+            start = self.line_starts[line - 1]
+            return len(self.text[start : start + byte_column].encode()[:byte_column].decode(errors="replace")) + 1
+        return byte_column + 1
+
     @cached_property
     def line_starts(self) -> list[int]:
         """The offset of each line's first character."""

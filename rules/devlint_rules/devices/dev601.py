@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from devlint.facts import Kind, Unit, blocks_of, calls_in, dotted, last_name, own_nodes, units_at
-from devlint.findings import Note
 from devlint.knowledge.cuda import asking
 from devlint.lazy import cst, m
 from devlint.rule import Effect, Report, Rule
@@ -80,7 +79,7 @@ class LateVisibleDevices(Rule):
             node,
             f"`{access.key.value}` is set after `{ast.unparse(use.call.func)}` used the accelerator: it changes nothing in this process",
             "likely" if use.likely else "certain",
-            notes=(Note("used here", use.path or facts.model.source.path, use.call.lineno, use.call.col_offset + 1),),
+            notes=(facts.note("used here", use.call, use.path),),
             hint="set it before torch is imported, or choose by `torch.cuda.set_device` or a device with an index",
             minor=isinstance(access.value, ast.Constant) and str(access.value.value) == "0",
         )

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from devlint.facts import MOVES, Kind, Value, calls_in, dotted, own_nodes, parse_device
-from devlint.findings import Note
 from devlint.lazy import cst, m
 from devlint.rule import Effect, Report, Rule
 
@@ -117,7 +116,7 @@ def _told(node: cst.Call, loader: ast.Call, run: _Run, use: ast.Call, facts: Fac
         f"the workers of this loader run `{run.name}`, which uses the accelerator: RuntimeError in a process that was "
         "forked after CUDA was used"
     )
-    note = Note(f"`{ast.unparse(use)}` here", run.path, use.lineno, use.col_offset + 1)
+    note = facts.note(f"`{ast.unparse(use)}` here", use, run.path)
     return Report(node.func, message, "likely", (note,), hint)
 
 

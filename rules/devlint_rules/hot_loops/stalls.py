@@ -72,7 +72,7 @@ def loop_notes(hot: HotLoop, value: Value, facts: Facts) -> tuple[Note, ...]:
 
 def hot_notes(hot: HotLoop, facts: Facts) -> tuple[Note, ...]:
     """The loop that makes the code hot and the calls that lead from it."""
-    loop = Note(f"hot: {hot.reason}", hot.file, hot.line, hot.column + 1)
+    loop = facts.note_at(f"hot: {hot.reason}", hot.file, hot.line, hot.column)
     return (loop, *facts.notes(hot.path))
 
 

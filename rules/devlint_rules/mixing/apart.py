@@ -44,13 +44,11 @@ def is_left_open(mixing: Mixing) -> bool:
 
 def trails(mixing: Mixing, facts: Facts) -> tuple[Note, ...]:
     """Both operands' trails, each step under its operand's name."""
-    found = [Note(step.message, step.path, step.line, step.column + 1) for step in mixing.calls]
+    found = [*facts.notes(mixing.calls)]
     for operand in (mixing.host, mixing.other):
         name = text_of(operand, facts)
-        found += [
-            Note(f"`{name}`: {step.message}", step.path, step.line, step.column + 1)
-            for step in operand.value.trail[-3:]
-        ]
+        steps = operand.value.trail[-3:]
+        found += [facts.note_at(f"`{name}`: {s.message}", s.path, s.line, s.column) for s in steps]
     return tuple(found)
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from devlint.facts import HOST, Kind, Sense, Value, is_test_file, own_nodes
-from devlint.findings import Note
 from devlint.knowledge import torch_knowledge
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
@@ -118,7 +117,7 @@ class NumpyFromAccelerator(Rule):
             "likely" if is_likely(mixing) else "certain",
             minor=mixing.weak or may_be_array or _fails_before(mixing, facts),
             notes=(
-                *(Note(s.message, s.path, s.line, s.column + 1) for s in mixing.calls),
+                *facts.notes(mixing.calls),
                 *facts.notes(operand.value.trail[-3:]),
             ),
             hint=f"copy each tensor in `{text}` to cpu first" if operand.inside else None,

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from devlint.findings import Note
 from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.wrappers.unwrapping import wrap_notes
@@ -101,9 +100,7 @@ class DevicePinnedReplica(Rule):
                 change=_follows_input(node, pinned),
             )
             return
-        at = Note(
-            "the device is named here", pinned.function.source.path, pinned.call.lineno, pinned.call.col_offset + 1
-        )
+        at = facts.note("the device is named here", pinned.call, pinned.function.source.path)
         yield Report(
             node,
             f"each replica runs `{pinned.function.name}`, where {says} is one device for all of them: RuntimeError in replica 1",
