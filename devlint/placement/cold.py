@@ -19,6 +19,8 @@ _OCCASIONAL = regex(
     re.IGNORECASE,
 )
 _FOR_LOOKING = regex(rf"(^|_|\b)({_LOOKING}|sanity)(_|\b|$)", re.IGNORECASE)
+# Flags by which somebody calls a run off.
+_CALLED_OFF = regex(r"(?:^|_)(?:abort|cancel|interrupt|terminat|shut_?down)\w{0,40}$", re.IGNORECASE)
 # Functions that show something, or record what runs later.
 _MAKING_READY = regex(r"_{0,3}(?:capture|demo|show)(?:_\w{1,60})?")
 _WARM_UP = regex(r"warm", re.IGNORECASE)
@@ -301,7 +303,7 @@ class ColdCode:
         """A flag that was computed from a step count, or is named like one for looking at things."""
         match test:
             case ast.Name(id=name) | ast.Attribute(attr=name):
-                if _OCCASIONAL.search(name) and not _WARM.fullmatch(name):
+                if (_OCCASIONAL.search(name) and not _WARM.fullmatch(name)) or _CALLED_OFF.search(name):
                     return True
         if isinstance(test, ast.Name) and test.id not in self._asked:
             # A flag may be computed from itself.

@@ -25,8 +25,10 @@ from devlint.signatures.values.values import (
     METHOD,
     MODULE,
     NONE,
+    OBJECT,
     TUPLE,
     UNKNOWN,
+    UNKNOWN_PLACE,
     Made,
     Value,
     either,
@@ -79,6 +81,9 @@ def _callee(frame: Frame, func: ast.expr, *, moving: ast.Call | None = None) -> 
         if option.kind is UNKNOWN and frame.slot(option, f".{func.attr}") is None:
             return Value(METHOD, data=func.attr, parts=(option,))
         method = attribute(frame, option, func.attr)
+        if option.kind is OBJECT and method.kind is UNKNOWN:
+            # A method that nobody has read, of what is no module: what it gives may be anywhere.
+            return method.but(place=UNKNOWN_PLACE)
         is_open = option.kind is MODULE and method.kind is UNKNOWN and class_of(option) is not None
         if moving is not None and is_open and _OF_DEVICES.search(ast.unparse(moving)) is not None:
             scatter(frame, option)

@@ -40,7 +40,7 @@ def enter(frame: Frame, function: FunctionModel, annotations: Annotations) -> No
                 value = value.but(kind=MODULE, likely=True)
             elif kind is not None and kind.value == "tensor":
                 frame.tensors.add(path)
-            elif _is_loader(argument.arg) and not function.is_generator and not _has_iterators(frame):
+            elif _is_loader(argument.arg) and not function.is_generator and not _has_loaders_of_its_own(frame):
                 # What hands its batches on, each call tells of.
                 value = loader_of(function.source).but(path=path)
         frame.env[argument.arg] = value
@@ -56,13 +56,15 @@ def enter(frame: Frame, function: FunctionModel, annotations: Annotations) -> No
             frame.env[extra.arg] = Value(UNKNOWN, Place("input", path), path=path)
 
 
-def _has_iterators(frame: Frame) -> bool:
-    """Whether the project takes its batches from torchtext's iterators, which put them where they were told."""
+def _has_loaders_of_its_own(frame: Frame) -> bool:
+    """Whether the project takes its batches from torchtext's iterators, which put them where they were told, or from loaders that make them in a way of their own."""
     source = frame.source
-    return _OF_ITERATORS in source.text or frame.reader.project_uses(source, re.escape(_OF_ITERATORS))
+    return any(re.search(p, source.text) or frame.reader.project_uses(source, p) for p in (_OF_ITERATORS, _OWN_LOADER))
 
 
-_OF_ITERATORS = ".init_epoch("
+_OF_ITERATORS = r"\.init_epoch\("
+# A class of loaders that says how one goes through them.
+_OWN_LOADER = r"(?m)^class \w{0,60}Loader\w{0,20}\b[^\n]*(?:\n(?:[ \t][^\n]*)?){0,80}?\n[ \t]{1,8}def __iter__\b"
 
 
 def _is_loader(name: str) -> bool:

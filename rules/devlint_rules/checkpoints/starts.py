@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from devlint.facts import PlacementModel
 
 # So many files are looked at.
-_MAX_FILES = 40
+MAX_FILES = 40
 
 
 def starts_with_cuda_alone(model: PlacementModel) -> bool:
@@ -22,11 +22,11 @@ def starts_with_cuda_alone(model: PlacementModel) -> bool:
     return any(
         any(map(_is_of_cuda_alone, file.source.tree.body))
         or (file is not model and any(map(_moves_when_imported, file.source.tree.body)))
-        for file in _imported_with(model)
+        for file in imported_with(model)
     )
 
 
-def _imported_with(model: PlacementModel) -> Iterator[PlacementModel]:
+def imported_with(model: PlacementModel) -> Iterator[PlacementModel]:
     """A file, and those of the project that are imported with it, the nearest ones first."""
     ahead, seen = [model], {model.source.path}
     for file in ahead:
@@ -35,9 +35,14 @@ def _imported_with(model: PlacementModel) -> Iterator[PlacementModel]:
         run = file.source.tree.body if file is not model else _run_by(file.source.tree)
         imports = (s for s in run if isinstance(s, (ast.Import, ast.ImportFrom)))
         for source in (found for statement in imports for found in file.imported_modules(statement)):
-            if source.path not in seen and len(seen) < _MAX_FILES:
+            if source.path not in seen and len(seen) < MAX_FILES:
                 seen.add(source.path)
                 ahead += [other] if (other := model.file_of(source)) is not None else []
+
+
+def is_started(tree: ast.Module) -> bool:
+    """Whether a file is a program: it does something of its own where it is run."""
+    return any(isinstance(s, ast.If) and asks_for_main(s.test) for s in tree.body)
 
 
 def _run_by(tree: ast.Module) -> list[ast.stmt]:

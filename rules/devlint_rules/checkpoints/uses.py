@@ -50,7 +50,7 @@ def is_host_data(use: ast.expr, facts: Facts) -> bool:
             case ast.keyword():
                 child = parent
             case ast.Call(func=ast.Attribute(value=owner, attr="load_state_dict")):
-                # The state of a scheduler or a gradient scaler is numbers, that of an engine is bytes.
+                # The state of a scheduler, a gradient scaler, a loader or a sampler is numbers, that of an engine is bytes.
                 return _counts_steps(owner, facts) or _is_engine(owner, facts)
             case ast.Call(func=func):
                 if child is func:
@@ -178,7 +178,8 @@ def _counts_steps(owner: ast.expr, facts: Facts) -> bool:
         v.kind is Kind.SCHEDULER or v.name.endswith("GradScaler") for _, v in facts.model.value(owner).alternatives()
     ):
         return True
-    return any(word in last_name(owner).lower() for word in ("scheduler", "scaler"))
+    name = last_name(owner).lower()
+    return any(word in name for word in ("scheduler", "scaler")) or name.endswith(("loader", "_sampler"))
 
 
 # Modules whose state holds no tensors.

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.facts import Kind, own_nodes, units_at, walk
+from devlint.facts import Kind, is_setting, own_nodes, units_at, walk
 from devlint.lazy import regex
 from devlint_rules.checkpoints.files import ANY, numbered
 from devlint_rules.checkpoints.hopeless import is_whole_model
+from devlint_rules.checkpoints.host_programs import HostProgram, host_program
 from devlint_rules.checkpoints.written import Write, is_on_host
 
 if TYPE_CHECKING:
@@ -40,14 +41,23 @@ def is_written_from_host(call: ast.Call, file: ast.expr, texts: list[str], facts
         found += (w for w in writes_in(model) if reading.may_be_from(w))
     found = found or _of_whole_models(call, named, own, facts)
     found = found or [w for w in _of_class(call, own, facts) if reading.may_be_unnamed(w)]
+    program = host_program(facts.model)
     if found:
-        return all(is_from_host(w) or _is_of_numbers(w) for w in found)
-    if isinstance(file, ast.Name) and not texts:
-        # Whatever a caller gives to a file of code that saves too: it is what is saved there, mostly.
+        return all(is_from_host(w) or _is_of_numbers(w) or _is_of_host(w.model, program) for w in found)
+    if program.saves and not named:
+        return True
+    is_option = isinstance(file, ast.Attribute) and is_setting(file) and not named
+    if is_option or (isinstance(file, ast.Name) and not texts):
+        # Whatever a caller, or who starts a program, gives to a file of code that saves too: it is what is saved there, mostly.
         found = [w for w in own if reading.may_be_unnamed(w)]
     if found and all(map(is_from_host, found)):
         return True
     return not named and _writes_from_host_alone(own, facts)
+
+
+def _is_of_host(model: PlacementModel, program: HostProgram) -> bool:
+    """Whether a file belongs to a program that knows of the host alone, or is one."""
+    return model.source.path in program.files or bool(host_program(model).files)
 
 
 # Each load of a file asks that.
@@ -131,7 +141,8 @@ def _is_brought_to_host(write: Write) -> bool:
 
 
 _SAVES = regex(r"(?i)sav|checkpoint|ckpt|dump|export|snapshot")
-_TO_HOST_WORDS = regex(rf"{_COPIES}|(?:device\(|device=|\.to\()'cpu'")
+# `self.to_gpu(-1)`: of no index.
+_TO_HOST_WORDS = regex(rf"{_COPIES}|(?:device\(|device=|\.to\()'cpu'|\b\w{{0,40}}(?:gpu|cuda|device)\(-1\)")
 
 
 def _writes_from_host_alone(own: list[Write], facts: Facts) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.facts import Kind, Value, access_path, calls_in, last_name, walk
-from devlint.lazy import cst, m
+from devlint.lazy import cst, m, regex
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.arguments import has_no_parameters
 from devlint_rules.guards import expects_missing
@@ -100,7 +101,23 @@ class ModuleHasNoDevice(Rule):
             "likely" if of_self or any(v.likely for v in options) else "certain",
             notes=facts.notes(options[0].trail),
             change=of_first_parameter(node, options),
+            minor=of_self and _is_handed_on(facts),
         )
+
+
+def _is_handed_on(facts: Facts) -> bool:
+    """Whether the class around is given to something, `FederatedModel(build_model=UNet)`, which may call its methods of another object."""
+    cls = facts.model.source.class_of(facts.statement)
+    if cls is None:
+        return False
+    handed = rf"[(,=]\s{{0,40}}{re.escape(cls.name)}\s{{0,9}}[,)]"
+    return re.search(handed, _DERIVED.sub("", facts.model.source.without_comments)) is not None
+
+
+# `class Net(Base):`, `super(Net, self)`, `isinstance(net, Net)`
+_DERIVED = regex(
+    r"\bclass \w{1,80}\([^)\n]{0,300}\)|\bsuper\([^)\n]{0,80}\)|\bis(?:instance|subclass)\([^)\n]{0,200}\)"
+)
 
 
 # `policy.device = device`, or `self.policy.device = device`, in another file.
