@@ -134,8 +134,8 @@ class Rule:
     # It tells by default of what each step of a training meets, with a fix or not, unless the step ends there, and the next
     # one waits anyway for its batch.
     only_amid_step: ClassVar[bool] = False
-    # What waits that it tells of in code that is hot by its role: "read", "copy", "text", "decide", "size", "made", "staged",
-    # "race", "flush", as docs/reference/facts.md explains. A rule that finds other things too tells of them in preview only.
+    # What waits that it tells of in code that is hot by its role: "read", "copy", "text", "decide", "size", "solved",
+    # "made", "staged", "race", "flush", as docs/reference/facts.md explains. A rule that finds other things too tells of them in preview only.
     senses: ClassVar[frozenset[str]] = frozenset()
     # What a file has to hold, beside the trigger's words, for those waits to be looked for: a regular expression.
     hears: ClassVar[str] = ""

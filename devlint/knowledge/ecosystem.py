@@ -242,6 +242,16 @@ SIZED_BY_VALUES = {
     "one_hot": Sizing("tell it: `num_classes=`", told=("num_classes",), alone=True),
     "repeat_interleave": Sizing("tell it: `output_size=`", argument=1, told=("output_size",)),
 }
+# Functions and methods of linear algebra that look on the host whether they came to an end, and what of torch.linalg does the same without.
+# Source: measured on a GPU (tools/cuda_truth.py); https://docs.pytorch.org/docs/stable/generated/torch.linalg.inv_ex.html
+WITHOUT_LOOKING = {
+    "inv": "inv_ex",
+    "inverse": "inv_ex",
+    "solve": "solve_ex",
+    "cholesky": "cholesky_ex",
+    "lu_factor": "lu_factor_ex",
+    "ldl_factor": "ldl_factor_ex",
+}
 # Functions and methods whose result holds truth values.
 MASK_FUNCTIONS = frozenset(
     {"eq", "ne", "gt", "ge", "lt", "le", "greater", "less", "isnan", "isinf", "isfinite", "isclose", "isin", "bool",

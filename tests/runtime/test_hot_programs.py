@@ -18,13 +18,13 @@ from devlint.files import read_source
 from devlint.rule import load_registry
 from devlint.runtime import virtual_cuda, watch_devices
 from devlint.settings import Settings
-from tests.runtime.hot import routing, sampling, serving
+from tests.runtime.hot import routing, sampling, serving, solving
 
 # What waits: each rule by its code, as what hardly anybody would act on counts here too.
 SELECT = tuple(rule.code for rule in load_registry().rules() if rule.code.startswith("DEV5"))
 
 
-@pytest.mark.parametrize("run", [serving.serve, sampling.sample, routing.train])
+@pytest.mark.parametrize("run", [serving.serve, sampling.sample, routing.train, solving.train])
 def test_what_is_told_is_what_waits_line_by_line(run: Callable[[int], object], tmp_path: Path) -> None:
     # Among tests, nothing is hot by its role.
     path = Path(shutil.copy(run.__code__.co_filename, tmp_path))
@@ -54,7 +54,7 @@ def waits(run: Callable[[int], object], steps: int) -> Counter[int]:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no real CUDA device")
-@pytest.mark.parametrize("run", [serving.serve, sampling.sample, routing.train])
+@pytest.mark.parametrize("run", [serving.serve, sampling.sample, routing.train, solving.train])
 def test_a_gpu_waits_on_those_lines(run: Callable[[int], object]) -> None:
     run(2)
     with watch_devices() as watch:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from devlint.regexes import regex
 from devlint.signatures.answers.attributes import is_cpu
 from devlint.signatures.answers.waits import Stall
-from devlint.signatures.state.waits import COPY, DECIDE, FLUSH, READ, SIZE
+from devlint.signatures.state.waits import COPY, DECIDE, FLUSH, READ, SIZE, SOLVED
 from devlint.source.modules import last_name
 
 # What names are of, the first that fits: sizes come before what they are sizes of, times before their indices.
@@ -32,6 +32,7 @@ _BY_ROLE = {
     READ: frozenset({"count", "index", "loss", "mask"}),
     DECIDE: frozenset({"size", "count", "index", "loss", "other"}),
     SIZE: frozenset({"count", "index", "loss", "mask", "other"}),
+    SOLVED: frozenset({"other"}),
     COPY: frozenset[str](),
 }
 

@@ -13,7 +13,7 @@ from devlint.signatures.answers.off_host import is_known_tensor, is_off_host, on
 from devlint.signatures.reading.reader import Reader
 from devlint.signatures.state.frame import Frame
 from devlint.signatures.state.outcome import Wait
-from devlint.signatures.state.waits import COPY, DECIDE, FLUSH, MADE, RACE, READ, SIZE, STAGED, TEXT
+from devlint.signatures.state.waits import COPY, DECIDE, FLUSH, MADE, RACE, READ, SIZE, SOLVED, STAGED, TEXT
 from devlint.signatures.values.values import (
     ARRAY,
     BATCH,
@@ -320,6 +320,10 @@ def _size(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None
     return on_accelerator(frame, wait.asked, wait.value, surely_tensor=wait.name != "repeat_interleave")
 
 
+def _solved(reader: Reader, frame: Frame, wait: Wait) -> tuple[Value, bool] | None:
+    return on_accelerator(frame, wait.asked, wait.value, surely_tensor=True)
+
+
 def _is_mask(frame: Frame, node: ast.expr) -> bool:
     assigned = frame.function.assigned if frame.function is not None else {}
     return is_mask(node, lambda name: assigned.get(name.id, ()))
@@ -524,6 +528,7 @@ _JUDGES = {
     TEXT: _text,
     DECIDE: _decide,
     SIZE: _size,
+    SOLVED: _solved,
     MADE: _made,
     STAGED: _staged,
     FLUSH: _flush,

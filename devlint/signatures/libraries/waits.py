@@ -14,7 +14,20 @@ from devlint.signatures.libraries.devices import CUDA, device_from
 from devlint.signatures.libraries.moves import target_of
 from devlint.signatures.state import containers
 from devlint.signatures.state.frame import Call, Frame
-from devlint.signatures.state.waits import COLLECTIVE, COPY, DECIDE, FLUSH, MADE, RACE, READ, SIZE, STAGED, TEXT, note
+from devlint.signatures.state.waits import (
+    COLLECTIVE,
+    COPY,
+    DECIDE,
+    FLUSH,
+    MADE,
+    RACE,
+    READ,
+    SIZE,
+    SOLVED,
+    STAGED,
+    TEXT,
+    note,
+)
 from devlint.signatures.values.values import (
     BATCH,
     CONSTANT,
@@ -206,11 +219,16 @@ def _made_of_data(call: Call, name: str) -> None:
 
 
 def _operator(call: Call, facts: Operator, name: str, operands: list[tuple[ast.expr, Value]]) -> None:
-    """What of an operator's operands decides how large its result is, or what it answers."""
+    """What of an operator's operands decides how large its result is, what it answers, or whether it comes to an end."""
     short = name.rsplit(".", 1)[-1]
     if short in _DECIDING:
         for asked, value in operands[:1]:
             note(call.frame, DECIDE, call.node, short, asked, value)
+        return
+    if facts.waits == "always" and short in ecosystem.WITHOUT_LOOKING:
+        # `flow.inverse(x)` is another thing.
+        for asked, value in operands[: short != "inverse" or len(operands) == 1]:
+            note(call.frame, SOLVED, call.node, short, asked, value)
         return
     sizing = ecosystem.SIZED_BY_VALUES.get(short)
     if sizing is None or len(operands) <= sizing.argument or call.open_ended:

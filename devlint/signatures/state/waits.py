@@ -20,6 +20,8 @@ TEXT = "text"
 DECIDE = "decide"
 # Values decide how large a result is.
 SIZE = "size"
+# Whether something could be computed is looked up on the host.
+SOLVED = "solved"
 # A tensor is made on an accelerator from what the host has: a copy from memory that isn't pinned.
 MADE = "made"
 # What is on the host is copied to an accelerator, or back into memory of the host, without waiting as it seems.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.facts import Kind, Value, walk
-from devlint.knowledge.ecosystem import KEEP_ALL, SIZED_BY_VALUES
+from devlint.knowledge.ecosystem import KEEP_ALL, SIZED_BY_VALUES, WITHOUT_LOOKING
 from devlint.lazy import cst, m, regex
 from devlint.rule import Effect, Report, Rule
 from devlint_rules.hot_loops import by_role, stalls
@@ -39,7 +39,8 @@ class BranchOnTensorInHotLoop(Rule):
     Told where the rule is selected by its code, as in `--select DEV504`, since there is no fix for it: a step that goes by a
     value has to know it, and whoever wrote it mostly meant that.
 
-    In code that is hot by its role (in preview) it tells of what each step comes by; of what stands where an option leads,
+    In code that is hot by its role (in preview) it tells of what each step comes by, and of the functions of `torch.linalg` that look whether
+    they came to an end, and have a form that doesn't (`inv`, `solve`, `cholesky`, `lu_factor`, `ldl_factor`); of what stands where an option leads,
     runs once a request, follows right on another wait, or is only as large as values tell, where it is selected by its code
     as well.
 
@@ -91,7 +92,8 @@ class BranchOnTensorInHotLoop(Rule):
     # What begins a word is asked for once, where one begins.
     trigger = (
         r"\b(?:(?:if|elif|while|assert|and|or|not|in)\b|(?:bool|any|all|min|max|sorted|equal|allclose|is_nonzero"
-        r"|nonzero|argwhere|where|masked_select|unique|unique_consecutive|bincount|one_hot|repeat_interleave)\s*\()"
+        r"|nonzero|argwhere|where|masked_select|unique|unique_consecutive|bincount|one_hot|repeat_interleave"
+        r"|inv|inverse|solve|cholesky|lu_factor|ldl_factor)\s*\()"
         r"|\w\[[^\]\n]{0,300}?(?:~|[<>]|[!=]=|mask|valid|finite)"
     )
     # Masks that have names of their own.
@@ -110,7 +112,7 @@ class BranchOnTensorInHotLoop(Rule):
             may_be_sized(part) or any(_may_be_tensor(tested) for tested in _asked_by(part)) for part in walk(unit.node)
         )
 
-    senses = frozenset({"decide", "size"})
+    senses = frozenset({"decide", "size", "solved"})
 
     def may_hold(self, unit: Unit, model: PlacementModel) -> bool:
         return stalls.reads_accelerator(unit, model)
@@ -120,6 +122,10 @@ class BranchOnTensorInHotLoop(Rule):
         if stall.sense == "decide":
             message = f"`{text}` is decided on the host, which waits for the accelerator {stall.often}"
             yield by_role.report(node, stall, facts, message, _instead_by_text(text))
+            return
+        if stall.sense == "solved":
+            message = f"`{text}` looks on the host whether it could be computed, which waits for the accelerator {stall.often}"
+            yield by_role.report(node, stall, facts, message, _without_looking(stall))
             return
         asked = facts.shown(stall.asked)
         message = (
@@ -165,6 +171,10 @@ def _instead_by_text(text: str) -> str:
     if any(check in text for check in _CHECKS):
         return "check every few steps, or collect the answers on the device and look once"
     return "decide on the device (`torch.where`, masks), or by what the host knows"
+
+
+def _without_looking(stall: HotStall) -> str:
+    return f"`torch.linalg.{WITHOUT_LOOKING[stall.name]}` doesn't look: it gives the result, and beside it what tells whether that holds"
 
 
 def _instead_of_size(stall: HotStall) -> str:
