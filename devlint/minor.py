@@ -100,6 +100,8 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
         return "nothing in the project calls this module"
     if is_mixing and _TRANSFORMS.search(source.path) is not None and _is_of_program(source, project):
         return "transforms prepare what a loader's workers load, on the host"
+    if is_mixing and scope is not None and scope.cls is not None and _is_composed(scope.cls.name, source):
+        return "transforms prepare what a loader's workers load, on the host"
     if (is_mixing and _stays_on_host(facts, project)) or (fails_elsewhere and _is_for_host(facts, project)):
         return "nothing moves anything here"
     if facts.model.is_never_chosen(facts.node(report.node) or facts.statement):
@@ -119,6 +121,14 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
         costs_little = rule.only_amid_step or report.change is None
         return "nothing is trained here, or it is tried or measured" if costs_little else ""
     return ""
+
+
+def _is_composed(cls: str, source: SourceModule) -> bool:
+    """`Compose([Resize(8), PackPathway()])`: whether a file has objects of a class among its transforms."""
+    composed = (n for n in walk(source.tree) if isinstance(n, ast.Call) and last_name(n.func) == "Compose")
+    return "Compose" in source.text and any(
+        isinstance(n, ast.Call) and last_name(n.func) == cls for call in composed for n in walk(call)
+    )
 
 
 def _is_of_program(source: SourceModule, project: Project) -> bool:

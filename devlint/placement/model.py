@@ -203,6 +203,10 @@ class PlacementModel(FileText):
         source = self.source if path == self.source.path else self._project.load(Path(path), self.source.file)
         return source.column(line, byte_column) if source is not None else byte_column + 1
 
+    def has_files_beside(self, least: int) -> bool:
+        """Whether the project has so many files of code that one of them would do what none does."""
+        return self._project.has_files(self.source.file, least)
+
     @cached_property
     def is_loose(self) -> bool:
         """Whether the file stands in no package, and nobody installs it: programs have it from beside them."""

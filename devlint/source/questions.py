@@ -205,8 +205,12 @@ class Questions:
 
     def never_says(self, pattern: str, asking: Path, least: int) -> bool:
         """Whether a project of that many files and more has none but `asking` that matches."""
+        return self.has_files(asking, least) and not self.texts_match(pattern, asking)
+
+    def has_files(self, asking: Path, least: int) -> bool:
+        """Whether a file's project has so many files of code that one of them would do what none does."""
         self._note(asking, ("listing", str(asking)))
-        return not self.texts_match(pattern, asking) and len(self._texts.searched(asking)) >= least
+        return len(self._texts.searched(asking)) >= least
 
     def package_says(self, pattern: str, asking: Path) -> bool:
         """Whether a file of the outermost package that a file is in matches, or that is too large to tell."""
@@ -222,6 +226,10 @@ class Questions:
     def uses(self, pattern: str, asking: Path) -> bool:
         """Whether another file of the project that is no test matches; False where the project is too large to tell."""
         return self._matching_elsewhere(pattern, asking, lambda path: not is_test_file(path)) is True
+
+    def is_tried_by(self, pattern: str, asking: Path) -> bool:
+        """Whether a test of the project matches; False where the project is too large to tell."""
+        return self._matching_elsewhere(pattern, asking, is_test_file) is True
 
     def uses_itself(self, pattern: str, asking: Path) -> bool:
         """The same, where what merely shows a package off, its examples and benchmarks, says nothing of the package's own files."""

@@ -126,7 +126,7 @@ def _handed_over(source: SourceModule) -> frozenset[str]:
     return frozenset(found)
 
 
-_STAND_IN = regex(r"(?i).*(?:dummy|example|fake|tracing|warmup|placeholder).*")
+_STAND_IN = regex(r"(?i).*(?:dummy|example|fake|mock|tracing|warmup|placeholder).*")
 
 
 def is_stand_in(node: ast.expr) -> bool:
@@ -319,8 +319,12 @@ _TRAINS = r"\.backward\("
 
 
 def is_made_elsewhere(project: Project, source: SourceModule, function: FunctionModel | None) -> bool:
-    """Whether a program of the project makes its tensors on an accelerator where nothing else is said, or that function's."""
-    return source.makes_elsewhere(function) or project.uses_itself(_DEFAULTS, source.file)
+    """Whether a program of the project, or its tests, make their tensors on an accelerator where nothing else is said, or that function does."""
+    return (
+        source.makes_elsewhere(function)
+        or project.uses_itself(_DEFAULTS, source.file)
+        or project.is_tried_by(_DEFAULTS, source.file)
+    )
 
 
 def made_elsewhere_by(project: Project, source: SourceModule) -> Path | None:

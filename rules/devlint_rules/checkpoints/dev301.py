@@ -23,6 +23,7 @@ from devlint_rules.checkpoints.origins import DOWNLOADS, is_own
 from devlint_rules.checkpoints.provided import is_provided_for, is_tried_again, was_tried_there
 from devlint_rules.checkpoints.readers import has_device
 from devlint_rules.checkpoints.refused import is_refused
+from devlint_rules.checkpoints.savers import comes_from_no_mover
 from devlint_rules.checkpoints.together import in_other_branches, loads_of_same, may_be_mended, stays_half_done
 from devlint_rules.checkpoints.trials import is_of_trial
 from devlint_rules.checkpoints.uncalled import is_of_no_call, is_of_no_program
@@ -67,6 +68,8 @@ class LoadWithoutMapLocation(Rule):
     - what the same run has just trained: the snapshot of a trainer (`trainer.snapshot_path`), what callers that have all just trained
       load (`exp.train(...)`), what stands behind the loop that trains and saves it, or what an object saved that was called before
       (`stopping(loss, net)`);
+    - in a project of ten files of code and more, what nobody moves: no file that saves anything calls `.cuda()` and its like, nor does one that
+      imports such a file, nor is that left to a framework; and what such a project reads that saves nothing at all;
     - methods that nothing calls, parameters that no call gives, what no program beside its file imports, what is downloaded, and a path that
       begins where one machine alone has it (`"/data/net.pth"`).
 
@@ -227,7 +230,8 @@ class LoadWithoutMapLocation(Rule):
             or fills_itself(found, facts)
             or is_of_trial(found, facts)
             or is_of_pickled_wrapper(found, facts)
-            or is_of_wrapped(found, facts),
+            or is_of_wrapped(found, facts)
+            or comes_from_no_mover(facts.model),
         )
 
 

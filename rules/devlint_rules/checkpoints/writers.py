@@ -37,6 +37,9 @@ def is_written_from_host(call: ast.Call, file: ast.expr, texts: list[str], facts
     if _is_saved_from_host(named, own, facts):
         return True
     found = [w for w in own if reading.may_be_from(w)]
+    if found and all(map(is_from_host, found)):
+        # What another file saves under that name is that one's.
+        return True
     for model in facts.model.files_matching(reading.pattern) if reading.pattern else ():
         found += (w for w in writes_in(model) if reading.may_be_from(w))
     found = found or _of_whole_models(call, named, own, facts)
