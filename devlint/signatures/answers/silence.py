@@ -222,24 +222,42 @@ def _is_sent(call: ast.Call, name: str) -> bool:
 
 
 def _is_moved_behind(unit: Unit, call: ast.AST) -> bool:
-    """Whether a statement gives names what a call gives, and one of them is moved behind it."""
+    """Whether a statement gives names what a call gives, and one of them, or what it is joined to, is moved behind it."""
     match unit.statement:
         case ast.Assign(targets=[target], value=value) if value is call:
             names = {n.id for n in walk(target) if isinstance(n, ast.Name)}
         case _:
             return False
-    scope = unit.scope.node if unit.scope is not None else None
-    return any(
-        isinstance(n, ast.Call) and n.lineno >= call.lineno and _is_move_of(n, names)
-        for n in (own_nodes(scope) if scope is not None else ())
-    )
+    nodes = own_nodes(unit.scope.node) if unit.scope is not None else ()
+    behind = [n for n in nodes if isinstance(n, (ast.Assign, ast.Call)) and n.lineno >= call.lineno]
+    for node in sorted(behind, key=lambda n: (n.lineno, n.col_offset)):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if _joins(value, names):
+                names.add(name)
+            case ast.Call() if _is_move_of(node, names):
+                return True
+    return False
+
+
+def _joins(value: ast.expr, names: set[str]) -> bool:
+    """`torch.cat([x, y])`, `x if y is None else torch.cat([x, y])`: whether something is made of what has one of some names."""
+    match value:
+        case ast.IfExp(body=one, orelse=other):
+            return _joins(one, names) or _joins(other, names)
+        case ast.Name(id=name):
+            return name in names
+        case ast.Call(
+            func=ast.Attribute(attr="cat" | "concat" | "stack"), args=[ast.List(elts=parts) | ast.Tuple(elts=parts), *_]
+        ):
+            return any(_joins(part, names) for part in parts)
+    return False
 
 
 def _is_move_of(call: ast.Call, names: set[str]) -> bool:
-    """`x.cuda()`, `to_cuda(x, y)`."""
+    """`x.cuda()`, `torch.cat([x, y]).to(device)`, `to_cuda(x, y)`."""
     match call.func:
-        case ast.Attribute(value=ast.Name(id=name), attr=attr) if attr in _TO_ACCELERATOR:
-            return name in names
+        case ast.Attribute(value=owner, attr=attr) if attr in _TO_ACCELERATOR:
+            return _joins(owner, names)
     return names_a_move(last_name(call.func)) and any(isinstance(n, ast.Name) and n.id in names for n in call.args)
 
 
