@@ -4,12 +4,37 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Protocol
 
 from devlint.knowledge.ecosystem import CLOCKS
+from devlint.placement.occasions import (
+    COUNTED,
+    WARM,
+    WARM_UP,
+    called_last,
+    counts,
+    counts_passes,
+    flat,
+    is_abnormal,
+    is_counter,
+    is_each,
+    is_end,
+    is_false,
+    is_for_old_releases,
+    is_position,
+    is_remainder,
+    is_warm,
+    leaves_loop,
+    never_holds,
+    runs_once,
+    starts_held,
+    steps_optimizer,
+    waits_for_a_key,
+    warns_of,
+)
 from devlint.regexes import regex
-from devlint.source.modules import FunctionNode, last_name
+from devlint.source.modules import FunctionNode
 from devlint.source.trees import own_nodes, walk
 
 # What is done for people to look at, under a flag of such a name or in a function called so.
@@ -23,27 +48,12 @@ _FOR_LOOKING = regex(rf"(^|_|\b)({_LOOKING}|sanity)(_|\b|$)", re.IGNORECASE)
 _CALLED_OFF = regex(r"(?:^|_)(?:abort|cancel|interrupt|terminat|shut_?down)\w{0,40}$", re.IGNORECASE)
 # Functions that show something, or record what runs later.
 _MAKING_READY = regex(r"_{0,3}(?:capture|demo|show)(?:_\w{1,60})?")
-_WARM_UP = regex(r"warm", re.IGNORECASE)
-# Flags that say that this is over.
-_WARM = regex(r"_?(?:is_|has_)?(?:warmed(?:_?up)?|warm_?up_(?:done|over|finished|completed?))", re.IGNORECASE)
 _RECORD = regex(r"(^|_|\b)best(_|\b|$)", re.IGNORECASE)
-_ABNORMAL_CALLS = frozenset({"isnan", "isinf", "isfinite", "is_nonzero"})
 # Contexts, and decorators, that say that waiting is meant: devlint's own, or a copy of it.
 ALLOWING = frozenset({"sync_allowed"})
 # Contexts that are entered to measure or to debug.
 _MEASURING = frozenset({"profile", "emit_nvtx", "detect_anomaly", "FlopCounterMode"})
 _LEAVING_CALLS = frozenset({"exit", "_exit", "quit"})
-_COUNTERS = frozenset(
-    {"i", "j", "idx", "index", "step", "it", "iteration", "batch_idx", "batch_i", "global_step", "n_iter", "iter", "counter",
-     "count", "batch_index", "step_idx", "itr", "bi", "ii", "n", "num_steps", "steps", "global_steps", "iterations",
-     "current_step", "cur_step", "train_step", "nb_iter"}
-)  # fmt: skip
-
-
-# Names that end like those of counters, or begin so.
-_COUNTED = regex(
-    r"^(?:i|it|n)_(?:batch|step|iter)|(?:^|_)(?:steps?|iters?|iterations?|batch_(?:i|id|idx|no|num))$", re.IGNORECASE
-)
 
 
 class File(Protocol):
@@ -73,15 +83,17 @@ class ColdCode:
             case ast.ExceptHandler():
                 return True
             case ast.If(test=test, body=body, orelse=orelse):
-                if _is_for_old_releases(test, body=child in body) or (child in body and _never_holds(test)):
+                if is_for_old_releases(test, body=child in body) or (child in body and never_holds(test)):
                     return True
                 if child in body:
-                    guarded = self.is_step_guard(test) and (not _steps(body) or self._is_stepped_beside(parent))
-                    if guarded or self._ends(body) or _warns(test, body):
+                    guarded = self.is_step_guard(test) and (
+                        not steps_optimizer(body) or self._is_stepped_beside(parent)
+                    )
+                    if guarded or self._ends(body) or warns_of(test, body):
                         return True
-                    return _runs_once(test, [*flat(body), *self.run_by(body)]) or _starts(test, body, held=False)
+                    return runs_once(test, [*flat(body), *self.run_by(body)]) or starts_held(test, body, held=False)
                 return child in orelse and (
-                    self._ends(orelse) or self._is_usual(test) or _starts(test, orelse, held=True)
+                    self._ends(orelse) or self._is_usual(test) or starts_held(test, orelse, held=True)
                 )
             case ast.IfExp(test=test, body=body, orelse=other):
                 return (child is body and self.is_step_guard(test)) or (child is other and self._is_usual(test))
@@ -93,7 +105,7 @@ class ColdCode:
                 return any(self._latches(v, parent, True) for v in values[:position])
             case ast.For(body=block) | ast.While(body=block) | ast.AsyncFor(body=block):
                 if child in block:
-                    return self._after_skip(block, child, ast.Continue) or _leaves(block) or _waits_for_a_key(block)
+                    return self._after_skip(block, child, ast.Continue) or leaves_loop(block) or waits_for_a_key(block)
             case ast.FunctionDef(body=block) | ast.AsyncFunctionDef(body=block):
                 if child in block and self._after_skip(block, child, ast.Return):
                     return True
@@ -128,7 +140,7 @@ class ColdCode:
             case ast.Continue() as leaving:
                 return self._gives_up_step(leaving)
             case ast.Expr(value=ast.Call() as called):
-                return _last_name(called) in _LEAVING_CALLS
+                return called_last(called) in _LEAVING_CALLS
         return False
 
     def _gives_up_step(self, leaving: ast.Continue) -> bool:
@@ -149,12 +161,12 @@ class ColdCode:
         """Whether all of `parent`, loops in it included, is there to debug, to measure or to show something."""
         match parent:
             case ast.With(items=items) | ast.AsyncWith(items=items):
-                return any(_last_name(i.context_expr) in self._meant for i in items)
+                return any(called_last(i.context_expr) in self._meant for i in items)
             case ast.If(test=ast.Name(id=name) | ast.Attribute(attr=name), body=body):
-                return child in body and bool(_FOR_LOOKING.search(name)) and not _WARM.fullmatch(name)
+                return child in body and bool(_FOR_LOOKING.search(name)) and not WARM.fullmatch(name)
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
                 return bool(_FOR_LOOKING.search(name) or _MAKING_READY.fullmatch(name)) or any(
-                    _last_name(d) in self._meant for d in parent.decorator_list
+                    called_last(d) in self._meant for d in parent.decorator_list
                 )
         return False
 
@@ -188,10 +200,10 @@ class ColdCode:
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 return self.is_step_guard(operand)
             case ast.BinOp():
-                return _is_remainder(test)
+                return is_remainder(test)
             case ast.Compare(left=left, ops=[ast.NotEq()], comparators=[right]):
-                return _counts(test) or _is_position(left, right) or _is_position(right, left)
-        return _is_warm(test)
+                return counts(test) or is_position(left, right) or is_position(right, left)
+        return is_warm(test)
 
     def _is_since_last(self, test: ast.expr, *ops: type[ast.cmpop]) -> bool:
         """`step < last + every`, `step - last >= every`, of what is set to it now and then: `last = step`."""
@@ -210,7 +222,9 @@ class ColdCode:
         child: ast.AST = guard
         for parent in self._model.ancestors(guard):
             block = getattr(parent, "body", None)
-            if isinstance(block, list) and _steps([s for s in block if s is not child and isinstance(s, ast.stmt)]):
+            if isinstance(block, list) and steps_optimizer(
+                [s for s in block if s is not child and isinstance(s, ast.stmt)]
+            ):
                 return True
             if isinstance(parent, (ast.For, ast.AsyncFor, ast.While, ast.FunctionDef, ast.AsyncFunctionDef)):
                 return False
@@ -224,16 +238,16 @@ class ColdCode:
                 return any(self.is_step_guard(v) for v in values)
             case ast.BoolOp(op=ast.Or(), values=values):
                 # At the end it is done as well.
-                return all(self.is_step_guard(v) or _is_end(v) or _is_each(v) for v in values) and not all(
-                    _is_end(v) or _is_each(v) for v in values
+                return all(self.is_step_guard(v) or is_end(v) or is_each(v) for v in values) and not all(
+                    is_end(v) or is_each(v) for v in values
                 )
             case ast.UnaryOp(op=ast.Not(), operand=operand):
-                return _counts(operand) or self._is_flag(operand) or _is_abnormal(operand) or _is_warm(operand)
+                return counts(operand) or self._is_flag(operand) or is_abnormal(operand) or is_warm(operand)
             case ast.Compare():
                 return self._is_occasional(test)
             case ast.Call():
                 return (
-                    _is_abnormal(test)
+                    is_abnormal(test)
                     or bool(_OCCASIONAL.search(ast.unparse(test.func)))
                     or self._answers_now_and_then(test)
                 )
@@ -244,34 +258,34 @@ class ColdCode:
     def _is_occasional(self, test: ast.Compare) -> bool:
         """A comparison that comes out true on few steps."""
         match test:
-            case ast.Compare(ops=[ast.NotEq()]) if _counts(test):
+            case ast.Compare(ops=[ast.NotEq()]) if counts(test):
                 # `step % n != 0` holds on nearly all of them.
                 return False
             case ast.Compare(ops=[ast.IsNot() | ast.NotIn()]):
                 return False
-            case ast.Compare() if _counts(test) or _is_abnormal(test) or self._looks_at_clock(test):
+            case ast.Compare() if counts(test) or is_abnormal(test) or self._looks_at_clock(test):
                 return True
             case ast.Compare() if self._is_since_last(test, ast.Gt, ast.GtE):
                 return True
             case ast.Compare(left=left, ops=[ast.In()]):
                 # `step in self.log_steps`, `check_idx in (1, 2, 4)`.
-                return _is_counter(left) or _last_name(left).endswith(("_idx", "_step", "_iter"))
+                return is_counter(left) or called_last(left).endswith(("_idx", "_step", "_iter"))
             case ast.Compare(left=ast.Name() as left, ops=[ast.Eq()], comparators=[ast.Constant()]) if self._is_turn(
                 left
             ):
                 return True
             case ast.Compare(left=left, ops=[ast.Eq()], comparators=[right]):
-                return _is_position(left, right) or _is_position(right, left)
-            case ast.Compare(left=left, ops=[ast.Lt() | ast.LtE()], comparators=[right]) if _is_counter(left):
+                return is_position(left, right) or is_position(right, left)
+            case ast.Compare(left=left, ops=[ast.Lt() | ast.LtE()], comparators=[right]) if is_counter(left):
                 # The first few passes.
                 return isinstance(right, (ast.Constant, ast.Name, ast.Attribute))
             case ast.Compare(left=left, ops=[ast.Gt() | ast.GtE()], comparators=[right]) if "len(" in ast.unparse(
                 right
             ):
                 # The last few.
-                return _is_counter(left) or _COUNTED.search(_last_name(left)) is not None
+                return is_counter(left) or COUNTED.search(called_last(left)) is not None
         sides = [ast.unparse(side) for side in (test.left, *test.comparators)]
-        return any(_WARM_UP.search(side) or _RECORD.search(side) for side in sides)
+        return any(WARM_UP.search(side) or _RECORD.search(side) for side in sides)
 
     def _is_turn(self, name: ast.Name) -> bool:
         """Whether the loop that trains counts its passes by a name: `for t in range(n)`, `for t, x in enumerate(loader)`."""
@@ -280,19 +294,19 @@ class ColdCode:
         for parent in self._model.ancestors(name):
             if counting is not None and isinstance(parent, (ast.For, ast.AsyncFor, ast.While)):
                 # One within a step comes to its first pass at each step.
-                if _steps([s for s in parent.body if s is not child]):
+                if steps_optimizer([s for s in parent.body if s is not child]):
                     return False
-            elif isinstance(parent, (ast.For, ast.AsyncFor)) and _counts_passes(parent, name.id):
+            elif isinstance(parent, (ast.For, ast.AsyncFor)) and counts_passes(parent, name.id):
                 counting = parent
             child = parent
-        return counting is not None and _steps(counting.body)
+        return counting is not None and steps_optimizer(counting.body)
 
     def _looks_at_clock(self, test: ast.AST) -> bool:
         """`time.time() - last > 10`, also by way of a name."""
         seen, pending = set[str](), [test]
         while pending:
             for node in walk(pending.pop()):
-                if isinstance(node, ast.Call) and _last_name(node) in CLOCKS:
+                if isinstance(node, ast.Call) and called_last(node) in CLOCKS:
                     return True
                 if isinstance(node, ast.Name) and node.id not in seen:
                     seen.add(node.id)
@@ -303,12 +317,12 @@ class ColdCode:
         """A flag that was computed from a step count, or is named like one for looking at things."""
         match test:
             case ast.Name(id=name) | ast.Attribute(attr=name):
-                if (_OCCASIONAL.search(name) and not _WARM.fullmatch(name)) or _CALLED_OFF.search(name):
+                if (_OCCASIONAL.search(name) and not WARM.fullmatch(name)) or _CALLED_OFF.search(name):
                     return True
         if isinstance(test, ast.Name) and test.id not in self._asked:
             # A flag may be computed from itself.
             with _Asking(self._asked, test.id):
-                return any(self.is_step_guard(v) or _counts(v) for v in self._model.assigned_values(test))
+                return any(self.is_step_guard(v) or counts(v) for v in self._model.assigned_values(test))
         return False
 
     def _answers_now_and_then(self, call: ast.Call) -> bool:
@@ -318,7 +332,7 @@ class ColdCode:
         if function is None or key in self._asked:
             return False
         with _Asking(self._asked, key):
-            answers = [n for n in own_nodes(function) if isinstance(n, ast.Return) and not _is_false(n.value)]
+            answers = [n for n in own_nodes(function) if isinstance(n, ast.Return) and not is_false(n.value)]
             return bool(answers) and all(self._is_occasional_answer(answer) for answer in answers)
 
     def _is_occasional_answer(self, answer: ast.Return) -> bool:
@@ -356,209 +370,3 @@ class _Asking:
 
     def __exit__(self, *_: object) -> None:
         self._asked.discard(self._name)
-
-
-def is_warm_up(loop: ast.For | ast.AsyncFor | ast.While) -> bool:
-    """`for _ in range(n_warmup):` gets the machine ready; nobody counts its time."""
-    return not isinstance(loop, ast.While) and bool(_WARM_UP.search(ast.unparse(loop.iter)))
-
-
-def _is_for_old_releases(test: ast.expr, *, body: bool) -> bool:
-    """Whether a branch is for releases before one that is told: the `else` of `if version >= "0.4":`."""
-    asked = [n for n in ast.walk(test) if isinstance(n, ast.Compare) and "version" in ast.unparse(n.left).lower()]
-    older, newer = (ast.Lt, ast.LtE), (ast.Gt, ast.GtE)
-    return bool(asked) and all(isinstance(n.ops[0], older if body else newer) for n in asked)
-
-
-def _never_holds(test: ast.expr) -> bool:
-    """`x.device == torch.device("cuda")`: a tensor's device has an index."""
-    match test:
-        case ast.Compare(
-            left=ast.Attribute(attr="device"),
-            ops=[ast.Eq()],
-            comparators=[ast.Call(func=func, args=[ast.Constant(value="cuda" | "xpu" | "npu")], keywords=[])],
-        ):
-            return last_name(func) == "device"
-    return False
-
-
-def _steps(block: list[ast.stmt]) -> bool:
-    """The optimizer's own step, made once gradients of several batches are there: `if (i + 1) % accumulate == 0:`."""
-    return any(
-        isinstance(n, ast.Call)
-        and isinstance(n.func, ast.Attribute)
-        and n.func.attr == "step"
-        and ("optim" in (owner := _last_name(n.func.value).lower()) or "scaler" in owner)
-        for statement in block
-        for n in ast.walk(statement)
-    )
-
-
-def _is_false(value: ast.expr | None) -> bool:
-    return value is None or (isinstance(value, ast.Constant) and not value.value)
-
-
-def flat(block: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """The statements of a block, and of the `with` and `if` blocks in it."""
-    for statement in block:
-        yield statement
-        if isinstance(statement, (ast.With, ast.AsyncWith, ast.If)):
-            yield from flat(statement.body)
-
-
-def _runs_once(test: ast.expr, body: Iterable[ast.stmt]) -> bool:
-    """`if first: ...; first = False` and `if state is None: state = ...` run on one pass; `body` has all that is run."""
-    match test:
-        case ast.UnaryOp(op=ast.Not(), operand=subject):
-            after: tuple[object, ...] = (True,)
-        case ast.Compare(left=subject, ops=[ast.Is()], comparators=[ast.Constant(value=None)]):
-            after = ()
-        case ast.Compare(
-            left=ast.Call(func=ast.Name(id="len"), args=[subject]), ops=[ast.Eq()], comparators=[ast.Constant(value=0)]
-        ):
-            after = ()
-        case ast.Name() | ast.Attribute():
-            subject, after = test, (False, None)
-        case _:
-            return False
-    # A property gives what is kept under a name of its own: `step_index` gives `_step_index`.
-    name = ast.unparse(subject)
-    names = {name, re.sub(r"\.(?=\w+$)", "._", name)}
-    for statement in body:
-        if isinstance(statement, ast.Assign) and any(ast.unparse(t) in names for t in statement.targets):
-            return not after or (isinstance(statement.value, ast.Constant) and statement.value.value in after)
-    return False
-
-
-def _starts(test: ast.expr, block: list[ast.stmt], *, held: bool) -> bool:
-    """`if "step" not in state: state["step"] = ...`: what is begun once, and kept; `held` asks of the other branch of `if "step" in state:`."""
-    match test:
-        case ast.Compare(
-            left=ast.Constant(value=str() as key), ops=[ast.In() | ast.NotIn() as asked], comparators=[kept]
-        ):
-            if isinstance(asked, ast.In) is not held:
-                return False
-            wanted = f"{ast.unparse(kept)}[{key!r}]"
-        case _:
-            return False
-    stores = (t for statement in flat(block) if isinstance(statement, ast.Assign) for t in statement.targets)
-    return any(ast.unparse(target) == wanted for target in stores)
-
-
-def _is_position(left: ast.expr, right: ast.expr) -> bool:
-    """`i == len(loader) - 1`, `i == 0`."""
-    if isinstance(left, ast.BinOp) and isinstance(left.right, ast.Constant):
-        # Counted from one: `i + 1 == len(loader)`.
-        left = left.left
-    if not isinstance(left, (ast.Name, ast.Attribute)):
-        return False
-    text = ast.unparse(right)
-    return (
-        _is_counter(left)
-        or _COUNTED.search(last_name(left)) is not None
-        or (isinstance(left, ast.Name) and ("len(" in text or "num_" in text))
-    )
-
-
-def _is_end(test: ast.expr) -> bool:
-    """`done`, `self.finished`."""
-    return isinstance(test, (ast.Name, ast.Attribute)) and _END.fullmatch(last_name(test)) is not None
-
-
-def _is_each(test: ast.expr) -> bool:
-    """`args.log_interval == 1`: who asks for each step has it."""
-    match test:
-        case ast.Compare(left=left, ops=[ast.Eq()], comparators=[ast.Constant(value=1)]):
-            return _EVERY.search(last_name(left)) is not None
-    return False
-
-
-_EVERY = regex(r"(?:^|_)(?:interval|every|freq|frequency|period)(?:_|$)")
-_END = regex(r"_?(?:is_)?(?:done|finished|stop|stopped|should_stop|abort|exit|end)")
-
-
-def _is_warm(test: ast.expr) -> bool:
-    """`self.warmed_up`: so it is on nearly all steps."""
-    match test:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return _WARM.fullmatch(name) is not None
-    return False
-
-
-# What sums up a tensor.
-_EXTREMES = frozenset({"min", "max", "amin", "amax", "norm", "abs", "any", "all", "sum", "mean", "isnan", "isinf"})
-
-
-def _warns(test: ast.expr, body: list[ast.stmt]) -> bool:
-    """`if torch.max(y) > 1: print(torch.max(y))`: a message about values that hardly occur."""
-    asked = any(isinstance(n, ast.Call) and _last_name(n) in _EXTREMES for n in walk(test))
-    return asked and all(map(says, body))
-
-
-def says(statement: ast.stmt) -> bool:
-    """`print(...)`, `warnings.warn(...)`, `logger.info(...)`: a message for what hardly happens."""
-    match statement:
-        case ast.Expr(value=ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name))):
-            return name in ("print", "warn", "warning", "info", "error", "debug", "warning_once")
-    return False
-
-
-def _is_abnormal(test: ast.expr) -> bool:
-    return any(isinstance(n, ast.Call) and _last_name(n) in _ABNORMAL_CALLS for n in walk(test))
-
-
-def _counts_passes(loop: ast.For | ast.AsyncFor, name: str) -> bool:
-    over = loop.iter
-    while isinstance(over, ast.Call) and last_name(over.func) in ("tqdm", "track") and over.args:
-        over = over.args[0]
-    called = last_name(over.func) if isinstance(over, ast.Call) else ""
-    match loop.target:
-        case ast.Name(id=counter):
-            return counter == name and called in ("range", "trange")
-        case ast.Tuple(elts=[ast.Name(id=counter), *_]):
-            return counter == name and called == "enumerate"
-    return False
-
-
-def _counts(test: ast.expr) -> bool:
-    """A remainder in a condition: `step % n == 0`, `divmod(step, n)[1] == 0`, `step & 63 == 0`."""
-    return any(_is_remainder(n) for n in walk(test))
-
-
-def _is_remainder(node: ast.AST) -> bool:
-    match node:
-        case ast.BinOp(left=ast.Constant(value=str())):
-            # Text that is formatted.
-            return False
-        case ast.BinOp(op=ast.Mod()) | ast.Call(func=ast.Name(id="divmod")):
-            return True
-        case ast.BinOp(left=left, op=ast.BitAnd()):
-            return _is_counter(left)
-    return False
-
-
-def _is_counter(node: ast.expr) -> bool:
-    match node:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            # `if _ == 0:` asks for the first pass as well.
-            return name == "_" or name.lower().lstrip("_") in _COUNTERS
-        case ast.BinOp(left=left, op=ast.Add(), right=ast.Constant()):
-            return _is_counter(left)
-    return False
-
-
-def _last_name(node: ast.expr) -> str:
-    """`perf_counter` of `time.perf_counter()`."""
-    return last_name(node.func if isinstance(node, ast.Call) else node)
-
-
-def _waits_for_a_key(block: list[ast.stmt]) -> bool:
-    """Each pass ends when somebody presses a key: `cv2.waitKey(0)`."""
-    nodes = (n for s in block if isinstance(s, (ast.Expr, ast.Assign, ast.If)) for n in walk(s))
-    calls = (n for n in nodes if isinstance(n, ast.Call) and last_name(n.func) == "waitKey" and not n.keywords)
-    return any([ast.unparse(argument) for argument in call.args] in ([], ["0"], ["-1"]) for call in calls)
-
-
-def _leaves(block: list[ast.stmt]) -> bool:
-    """The loop's own body always leaves it: there is one pass."""
-    return isinstance(block[-1], (ast.Break, ast.Return))

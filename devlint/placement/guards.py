@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from devlint.placement.choices import Choices, tests_around
-from devlint.placement.cold import ColdCode, File, flat, says
+from devlint.placement.cold import ColdCode, File
+from devlint.placement.occasions import flat, says
 from devlint.regexes import regex
 from devlint.source.modules import SourceModule, bound_names, last_name
 from devlint.source.trees import kept_on_node, walk

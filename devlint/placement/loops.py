@@ -10,9 +10,10 @@ from fnmatch import fnmatchcase
 from typing import Literal, Protocol
 
 from devlint.knowledge import ecosystem
-from devlint.placement.cold import ColdCode, File, is_warm_up
+from devlint.placement.cold import ColdCode, File
 from devlint.placement.conditions import is_for_the_host
 from devlint.placement.evaluations import evaluates, is_evaluation, trains
+from devlint.placement.occasions import is_warm_up
 from devlint.placement.values import OVER_LOADER, Step, Value
 from devlint.records import record
 from devlint.regexes import regex
