@@ -22,7 +22,7 @@ ANCHORED = {"match", "fullmatch"}
 
 # Methods that look for an expression, given as a text, in the files of a project; and those of `re` that are told one by its name.
 SEARCHING = {
-    *("texts_match", "papers_match", "project_uses", "files_matching", "matching", "uses", "uses_itself", "file_with", "never_says"),
+    *("texts_match", "papers_match", "project_uses", "files_matching", "matching", "uses", "uses_itself", "is_tried_by", "file_with", "never_says"),
     *("package_says", "search", "match", "fullmatch", "findall", "finditer"),
 }  # fmt: skip
 

@@ -35,7 +35,7 @@ def _users(model: PlacementModel) -> list[PlacementModel]:
 # In so many files of code somebody would save, if anybody did.
 _A_PROJECT = 10
 _SAVES = regex(r"\b(?:torch|th|pt)\.save\b")
-_FRAMEWORKS = r"(?i)lightning|\bignite\b|\bfastai\b|\bskorch\b|save_state\b|save_pretrained|save_checkpoint|\bTrainer\(|accelerat|deepspeed|\bmm(?:cv|engine)\b|detectron2|fairseq"
+_FRAMEWORKS = r"(?i:lightning|\bignite\b|\bfastai\b|\bskorch\b|save_state\b|save_pretrained|save_checkpoint|\bTrainer\(|accelerat|deepspeed|\bmm(?:cv|engine)\b|detectron2|fairseq)"
 # What brings something elsewhere, or leaves that to a framework.
 _MOVES = regex(
     r"(?i)\.cuda\(|\.to\([^)\n]{0,80}(?:device|cuda|gpu)|accelerat|lightning|\bignite\b|device_map|DataParallel|deepspeed|\bTrainer\(|set_default_device"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from devlint.facts import Kind, is_setting, own_nodes, units_at, walk
+from devlint.facts import Kind, own_nodes, units_at, walk
 from devlint.lazy import regex
 from devlint_rules.checkpoints.files import ANY, numbered
 from devlint_rules.checkpoints.hopeless import is_whole_model
@@ -49,9 +49,8 @@ def is_written_from_host(call: ast.Call, file: ast.expr, texts: list[str], facts
         return all(is_from_host(w) or _is_of_numbers(w) or _is_of_host(w.model, program) for w in found)
     if program.saves and not named:
         return True
-    is_option = isinstance(file, ast.Attribute) and is_setting(file) and not named
-    if is_option or (isinstance(file, ast.Name) and not texts):
-        # Whatever a caller, or who starts a program, gives to a file of code that saves too: it is what is saved there, mostly.
+    if isinstance(file, ast.Name) and not texts:
+        # Whatever a caller gives to a file of code that saves too: it is what is saved there, mostly.
         found = [w for w in own if reading.may_be_unnamed(w)]
     if found and all(map(is_from_host, found)):
         return True
