@@ -13,7 +13,7 @@ from test_cli import BAD, BROKEN, CLEAN, devlint, write
 
 from devlint import __version__
 
-WAIT = "import torch\n\ndef run(loader):\n    for batch in loader:\n        torch.cuda.empty_cache()\n"
+WAIT = "import torch\n\ndef run(net, loader):\n    for batch in loader:\n        net(batch).sum().backward()\n        torch.cuda.synchronize()\n"
 
 
 @pytest.fixture(autouse=True)

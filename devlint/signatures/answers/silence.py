@@ -341,7 +341,7 @@ def is_made_elsewhere(project: Project, source: SourceModule, function: Function
     return (
         source.makes_elsewhere(function)
         or project.uses_itself(_DEFAULTS, source.file)
-        or project.is_tried_by(_DEFAULTS, source.file)
+        or project.is_tried_by(_DEFAULTS_OF_TESTS, source.file)
     )
 
 
@@ -350,6 +350,8 @@ def made_elsewhere_by(project: Project, source: SourceModule) -> Path | None:
     return project.file_with(_DEFAULTS, source.file)
 
 
+# Of all that a file of tests makes.
+_DEFAULTS_OF_TESTS = r"(?m)^torch\.set_default_(?:tensor_type\([^)\n]{0,80}cuda|device\((?!None|self\b))"
 _DEFAULTS = r"(?m)^[ \t]{0,40}torch\.set_default_(?:tensor_type\([^)\n]{0,80}cuda|device\((?!None|self\b))"
 
 
