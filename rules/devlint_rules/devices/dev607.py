@@ -93,8 +93,9 @@ class ModuleHasNoDevice(Rule):
             # Said to be a module by an annotation alone, it may be the engine around one.
             return
         of_self = isinstance(found.value, ast.Name) and found.value.id == "self"
-        given = _GIVEN if of_self else rf"\b{re.escape(last_name(found.value))}\.device[ \t]{{0,9}}=(?!=)"
-        if facts.model.texts_match(given, elsewhere=True):
+        called = last_name(found.value)
+        given = _GIVEN if of_self else rf"\b{re.escape(called)}\.device[ \t]{{0,9}}=(?!=)" if called else ""
+        if given and facts.model.texts_match(given, elsewhere=True):
             # Something else of the project gives one to what is called so.
             return
         yield Report(
