@@ -76,7 +76,9 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
     if is_generated(source):
         return "the file is generated, and what it is made of is to be mended"
     copied = rule.severity == "warning" and is_said_to_be_copied(source)
-    if copied or ((costs or is_mixing) and (is_of_others(source.path) or project.is_copied_in(source.file))):
+    if copied or (
+        (costs or is_mixing) and (is_of_others(project.place_of(source.file)) or project.is_copied_in(source.file))
+    ):
         return "somebody else keeps this code"
     if costs and _is_at_home(facts.model.source):
         return "the program starts on its author's machine alone"
@@ -124,11 +126,22 @@ def why_minor(rule: Rule, report: Report, facts: Facts, project: Project, stall:
 
 
 def _is_composed(cls: str, source: SourceModule) -> bool:
-    """`Compose([Resize(8), PackPathway()])`: whether a file has objects of a class among its transforms."""
-    composed = (n for n in walk(source.tree) if isinstance(n, ast.Call) and last_name(n.func) == "Compose")
-    return "Compose" in source.text and any(
-        isinstance(n, ast.Call) and last_name(n.func) == cls for call in composed for n in walk(call)
-    )
+    """`Compose([Resize(8), PackPathway()])`: whether a file has an object of a class among its transforms, and gives these nothing that it moves."""
+    if "Compose" not in source.text:
+        return False
+    composed = [n for n in walk(source.tree) if isinstance(n, ast.Call) and last_name(n.func) == "Compose"]
+    named = [
+        t.id
+        for n in walk(source.tree)
+        if isinstance(n, ast.Assign) and n.value in composed
+        for t in n.targets
+        if isinstance(t, ast.Name)
+    ]
+    moved = rf"\b(?:{'|'.join(named)})\([^)\n]{{0,100}}\.(?:cuda|to)\(" if named else ""
+    if moved and re.search(moved, source.text):
+        return False
+    listed = (n.args[0].elts for n in composed if n.args and isinstance(n.args[0], (ast.List, ast.Tuple)))
+    return any(isinstance(part, ast.Call) and last_name(part.func) == cls for parts in listed for part in parts)
 
 
 def _is_of_program(source: SourceModule, project: Project) -> bool:

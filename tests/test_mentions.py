@@ -335,10 +335,16 @@ def test_what_objects_get_by_name_is_no_name_of_their_module(tmp_path):
     assert Project().is_broken(tmp_path / "user.py")
 
 
-def test_programs_in_a_project_that_is_a_package_itself_import_from_its_top(tmp_path):
-    files = {".git/config": "", "__init__.py": "", "src/__init__.py": "", "src/nets.py": "class Net:\n    pass\n"}
-    write(tmp_path, {**files, "src/user.py": "from src.nets import Other\n"})
-    assert Project().is_broken(tmp_path / "src/user.py")
+def test_a_package_that_others_load_imports_from_those(tmp_path):
+    # As the packs of nodes that ComfyUI loads do.
+    files = {
+        ".git/config": "",
+        "__init__.py": "",
+        "nodes/__init__.py": "",
+        "nodes/resize.py": "from nodes import MAX_RESOLUTION\n",
+    }
+    write(tmp_path, files)
+    assert not Project().is_broken(tmp_path / "nodes/resize.py")
 
 
 def test_many_classes_of_one_name_that_come_of_that_name(tmp_path):
@@ -351,3 +357,11 @@ def test_many_classes_of_one_name_that_come_of_that_name(tmp_path):
     assert not project.is_unused(path, "Sampler", "pick")
     # torch's class of that name, which isn't seen, may call it.
     assert not project.is_unused(path, "Sampler", "drop_1")
+
+
+@pytest.mark.parametrize("marker", [".git/config", "pyproject.toml"])
+def test_what_lies_around_a_project_says_nothing_of_its_files(tmp_path, marker):
+    # `~/repos/thing` is where people clone to; in a project, `repos` holds what others keep.
+    write(tmp_path, {f"repos/thing/{marker}": "", "repos/thing/train.py": "", "repos/thing/repos/net-2/net.py": ""})
+    assert Project().place_of(tmp_path / "repos/thing/train.py") == "train.py"
+    assert Project().place_of(tmp_path / "repos/thing/repos/net-2/net.py") == "repos/net-2/net.py"

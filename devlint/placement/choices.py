@@ -28,7 +28,7 @@ _EITHER = frozenset({True, False})
 _PLAIN = regex(
     r"(?:\w+\.){0,3}(?:staticmethod|classmethod|no_grad|inference_mode|enable_grad|compile|disable|script|autocast|lru_cache|cache|contextmanager)"
 )
-# Methods that are called of so many things that a call says nothing of who is called.
+# Names of so many things that a call of a method says nothing of who is called.
 _ANYBODYS = regex(r"__\w+__|forward|step|run|call|apply|get|set|update|add|build|main|train|eval|load|save|init")
 
 
@@ -130,7 +130,9 @@ class Choices:
         if not all(map(_PLAIN.fullmatch, function.decorators)):
             return None
         if function.cls is None:
-            return self._calls_by_name(name) if function.parent is None else self._calls_in(name, [model])
+            if function.parent is not None:
+                return self._calls_in(name, [model])
+            return self._calls_of_usual(name) if _ANYBODYS.fullmatch(name) else self._calls_by_name(name)
         if _ANYBODYS.fullmatch(name):
             return None
         info = model.class_info(function.cls)
@@ -143,6 +145,15 @@ class Choices:
     def _calls_by_name(self, name: str) -> list[tuple[File, ast.Call]] | None:
         """The calls of what stands at the top of this file, here and where it is imported; None where it is handed on."""
         return self._calls_in(name, [self._model, *self._model.files_naming(name)])
+
+    def _calls_of_usual(self, name: str) -> list[tuple[File, ast.Call]] | None:
+        """The same of a function of such a name that `net.train()` says nothing of it; None where it has another name, or what starts it may give anything."""
+        if self._model.texts_match(
+            rf"\b{name}\s+as\s+\w|\bFire\(|\bglobals\(\)|\.{name}\b(?!\()|:{name}\b|\b{self._model.source.file.stem}\.{name}\b"
+        ):
+            return None
+        calls = self._calls_by_name(name)
+        return [(file, call) for file, call in calls if isinstance(call.func, ast.Name)] if calls is not None else None
 
     def _calls_in(self, name: str, files: Sequence[File]) -> list[tuple[File, ast.Call]] | None:
         found: list[tuple[File, ast.Call]] = []

@@ -45,7 +45,10 @@ _OCCASIONAL = regex(
 )
 _FOR_LOOKING = regex(rf"(^|_|\b)({_LOOKING}|sanity)(_|\b|$)", re.IGNORECASE)
 # Flags by which somebody calls a run off.
-_CALLED_OFF = regex(r"(?:^|_)(?:abort|cancel|interrupt|terminat|shut_?down)\w{0,40}$", re.IGNORECASE)
+_CALLED_OFF = regex(
+    r"_?(?:is_|was_|has_been_|should_)?(?:abort(?:ed|ing)?|cancel(?:l?ed|l?ing)?|interrupt(?:ed)?|terminat(?:e|ed|ing)|shut_?down)(?:_requested|_event)?",
+    re.IGNORECASE,
+)
 # Functions that show something, or record what runs later.
 _MAKING_READY = regex(r"_{0,3}(?:capture|demo|show)(?:_\w{1,60})?")
 _RECORD = regex(r"(^|_|\b)best(_|\b|$)", re.IGNORECASE)
@@ -86,6 +89,8 @@ class ColdCode:
                 if is_for_old_releases(test, body=child in body) or (child in body and never_holds(test)):
                     return True
                 if child in body:
+                    if isinstance(test, (ast.Name, ast.Attribute)) and _CALLED_OFF.fullmatch(called_last(test)):
+                        return True
                     guarded = self.is_step_guard(test) and (
                         not steps_optimizer(body) or self._is_stepped_beside(parent)
                     )
@@ -317,7 +322,7 @@ class ColdCode:
         """A flag that was computed from a step count, or is named like one for looking at things."""
         match test:
             case ast.Name(id=name) | ast.Attribute(attr=name):
-                if (_OCCASIONAL.search(name) and not WARM.fullmatch(name)) or _CALLED_OFF.search(name):
+                if _OCCASIONAL.search(name) and not WARM.fullmatch(name):
                     return True
         if isinstance(test, ast.Name) and test.id not in self._asked:
             # A flag may be computed from itself.

@@ -168,9 +168,8 @@ class Imports:
             if not bases and names[0] in _OWN_NAMES:
                 project = self._names.project_of(path)
                 return project is not None and names[0] not in self.own_names(project)
-            # From a package's own folder nothing is imported by a plain name, unless a module of it is run; from a project's own all is.
-            project = self._names.project_of(path)
-            if all(b != project and self._roots.files.is_file(b / "__init__.py") for b in bases):
+            # From a package's own folder nothing is imported by a plain name, unless a module of it is run.
+            if all(self._roots.files.is_file(b / "__init__.py") for b in bases):
                 return False
         places = [base.joinpath(*names) for base in bases]
         there = [p for p in places if self._roots.files.is_folder(p) or self._roots.files.is_file(f"{p}.py")]

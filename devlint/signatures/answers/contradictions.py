@@ -507,11 +507,9 @@ def _on_the_host(reader: Reader, frame: Frame, need: Need) -> Iterator[Contradic
                 continue
             if option.place.is_open and frame.function is not None and is_given_host(reader, frame.function, need):
                 continue
-            if OF_HOST in option.tags and (option.place.is_open or option.likely):
-                # An operator before has taken it to be on the host as well.
-                continue
             if option.place.is_open and (
-                is_host_data(option.place)
+                OF_HOST in option.tags
+                or is_host_data(option.place)
                 or is_host_program(reader.project, frame.source)
                 or not _OTHER_TENSORS.isdisjoint(frame.source.imported_packages)
             ):

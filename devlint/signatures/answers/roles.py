@@ -267,13 +267,13 @@ def is_of_tool(path: str) -> bool:
 
 # Folders of what was copied from elsewhere, and is kept by others.
 _OTHERS = regex(
-    r"(?:^|/)_?(?:third[_-]?part(?:y|ies)|3rd[_-]?party|vendor(?:ed|s)?|externals?|extern|submodules?|repos/\w{1,60}|libs?/\w{1,60}/(?:examples?|tests?|benchmarks?))/",
+    r"(?:^|/)_?(?:third[_-]?part(?:y|ies)|3rd[_-]?party|vendor(?:ed|s)?|externals?|extern|submodules?|repos/[\w.-]{1,60}|libs?/\w{1,60}/(?:examples?|tests?|benchmarks?))/",
     re.IGNORECASE,
 )
 
 
 def is_of_others(path: str) -> bool:
-    """Whether a file was copied from elsewhere, going by its folders."""
+    """Whether a file was copied from elsewhere, going by its folders; the path is below that of its project."""
     return _OTHERS.search(path) is not None
 
 

@@ -341,7 +341,7 @@ def is_made_elsewhere(project: Project, source: SourceModule, function: Function
     return (
         source.makes_elsewhere(function)
         or project.uses_itself(_DEFAULTS, source.file)
-        or project.is_tried_by(_DEFAULTS_OF_TESTS, source.file)
+        or (not _runs(source) and project.is_tried_by(_DEFAULTS_OF_TESTS, source.file))
     )
 
 
@@ -351,8 +351,8 @@ def made_elsewhere_by(project: Project, source: SourceModule) -> Path | None:
 
 
 # Of all that a file of tests makes.
-_DEFAULTS_OF_TESTS = r"(?m)^torch\.set_default_(?:tensor_type\([^)\n]{0,80}cuda|device\((?!None|self\b))"
-_DEFAULTS = r"(?m)^[ \t]{0,40}torch\.set_default_(?:tensor_type\([^)\n]{0,80}cuda|device\((?!None|self\b))"
+_DEFAULTS_OF_TESTS = r"(?m)^torch\.set_default_(?:tensor_type\([^)\n]{0,80}cuda|device\((?!None|self\b|(?:torch\.device\()?['\"](?:cpu|meta)))"
+_DEFAULTS = r"(?m)^[ \t]{0,40}torch\.set_default_(?:tensor_type\([^)\n]{0,80}cuda|device\((?!None|self\b|(?:torch\.device\()?['\"](?:cpu|meta)))"
 
 
 def is_of_host_project(project: Project, source: SourceModule) -> bool:

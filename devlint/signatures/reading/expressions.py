@@ -315,7 +315,7 @@ def _together_plain(operands: tuple[Value, ...]) -> Value:
         else any(o.likely for o in tensors)
     )
     tags = frozenset(tag for o in tensors for tag in o.tags & {GATHERED, OF_HOST})
-    if (first.place.is_open or likely) and any(o.place == HOST and o.rank != ZERO_DIM for o in placed):
+    if first.place.is_open and any(o.place == HOST and o.rank != ZERO_DIM for o in placed):
         # It fails where that isn't the host, unless what is on the host has no dimensions.
         tags |= {OF_HOST}
     return Value(TENSOR, first.place, likely=likely, rank=rank, step=first.step, tags=tags)

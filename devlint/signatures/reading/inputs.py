@@ -11,6 +11,7 @@ from devlint.signatures.values.values import (
     MODULE,
     OBJECT,
     UNKNOWN,
+    UNKNOWN_PLACE,
     Place,
     Value,
 )
@@ -40,9 +41,11 @@ def enter(frame: Frame, function: FunctionModel, annotations: Annotations) -> No
                 value = value.but(kind=MODULE, likely=True)
             elif kind is not None and kind.value == "tensor":
                 frame.tensors.add(path)
-            elif _is_loader(argument.arg) and not function.is_generator and not _has_loaders_of_its_own(frame):
+            elif _is_loader(argument.arg) and not function.is_generator and not _has_iterators(frame):
                 # What hands its batches on, each call tells of.
                 value = loader_of(function.source).but(path=path)
+                if _has_loaders_of_its_own(frame):
+                    value = value.but(place=UNKNOWN_PLACE)
         frame.env[argument.arg] = value
     if cls is not None and cls.is_module and function.name == "forward":
         # What a module computes from are tensors, unless their use says otherwise.
@@ -56,15 +59,27 @@ def enter(frame: Frame, function: FunctionModel, annotations: Annotations) -> No
             frame.env[extra.arg] = Value(UNKNOWN, Place("input", path), path=path)
 
 
+def _has_iterators(frame: Frame) -> bool:
+    """Whether the project takes its batches from torchtext's iterators, which put them where they were told."""
+    return _is_said(frame, _OF_ITERATORS)
+
+
 def _has_loaders_of_its_own(frame: Frame) -> bool:
-    """Whether the project takes its batches from torchtext's iterators, which put them where they were told, or from loaders that make them in a way of their own."""
+    """Whether the project has loaders that make their batches in a way of their own, and may put them anywhere."""
+    return _is_said(frame, _OWN_LOADER)
+
+
+def _is_said(frame: Frame, pattern: str) -> bool:
     source = frame.source
-    return any(re.search(p, source.text) or frame.reader.project_uses(source, p) for p in (_OF_ITERATORS, _OWN_LOADER))
+    return re.search(pattern, source.text) is not None or frame.reader.project_uses(source, pattern)
 
 
 _OF_ITERATORS = r"\.init_epoch\("
-# A class of loaders that says how one goes through them.
-_OWN_LOADER = r"(?m)^class \w{0,60}Loader\w{0,20}\b[^\n]*(?:\n(?:[ \t][^\n]*)?){0,80}?\n[ \t]{1,8}def __iter__\b"
+# A class that is derived from PyTorch's, and gives what it makes of each batch.
+_OWN_LOADER = (
+    r"(?m)^class \w{0,60}\([^)\n]{0,100}DataLoader\)[^\n]*(?:\n(?:[ \t][^\n]*|\r)?){0,80}?"
+    r"\n[ \t]{1,8}def __iter__\b(?:[^\n]*\n){1,12}?[ \t]{1,40}yield (?!next\b)(?:[\[({]|[\w.]{1,60}\()"
+)
 
 
 def _is_loader(name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 # Each load of a file asks that.
 @lru_cache(maxsize=2)
 def comes_from_no_mover(model: PlacementModel) -> bool:
-    """Whether no file of a project that saves anything moves anything, nor does one that imports such a file.
+    """Whether no file of a project that saves anything moves anything, nor does one that imports such a file, by way of others too.
 
     Where nothing saves at all, what is read was published by others, who have mostly moved it to the host; what frameworks save for a project isn't seen.
     """
@@ -23,20 +24,31 @@ def comes_from_no_mover(model: PlacementModel) -> bool:
     saving = [*([model] if _SAVES.search(model.source.text) else ()), *model.files_matching(_SAVES.pattern)]
     if not saving:
         return not model.texts_match(rf"{_SAVES.pattern}|{_FRAMEWORKS}")
-    return not any(_MOVES.search(user.source.text) for file in saving for user in (file, *_users(file)))
+    return not any(user is None or _MOVES.search(user.source.text) for user in _with_users(saving))
 
 
-def _users(model: PlacementModel) -> list[PlacementModel]:
-    """The files that import a file by its name, or by that of its package."""
-    name = model.source.file.stem
-    return model.files_naming(model.source.file.parent.name if name == "__init__" else name)
+def _with_users(saving: list[PlacementModel]) -> Iterator[PlacementModel | None]:
+    """Files, and those that import them by their names, or by those of their packages; None where these are many."""
+    ahead, seen = list(saving), {file.source.path for file in saving}
+    for file in ahead:
+        yield file
+        name = file.source.file.stem
+        for user in file.files_naming(file.source.file.parent.name if name == "__init__" else name):
+            if user.source.path not in seen:
+                seen.add(user.source.path)
+                ahead.append(user)
+        if len(ahead) > _MOST_USERS:
+            yield None
+            return
 
 
+_MOST_USERS = 40
 # In so many files of code somebody would save, if anybody did.
 _A_PROJECT = 10
 _SAVES = regex(r"\b(?:torch|th|pt)\.save\b")
 _FRAMEWORKS = r"(?i:lightning|\bignite\b|\bfastai\b|\bskorch\b|save_state\b|save_pretrained|save_checkpoint|\bTrainer\(|accelerat|deepspeed|\bmm(?:cv|engine)\b|detectron2|fairseq)"
 # What brings something elsewhere, or leaves that to a framework.
 _MOVES = regex(
-    r"(?i)\.cuda\(|\.to\([^)\n]{0,80}(?:device|cuda|gpu)|accelerat|lightning|\bignite\b|device_map|DataParallel|deepspeed|\bTrainer\(|set_default_device"
+    r"(?i)\.cuda\(|\.to\((?!['\"]cpu['\"]\)|[\w.]{1,60}\.(?:device|dtype)\)|dtype|(?:torch\.)?(?:u?int|b?float|double|half|long|bool|complex)\d{0,3}\))"
+    r"|accelerat|lightning|\bignite\b|device_map|DataParallel|deepspeed|\bTrainer\(|set_default_device"
 )

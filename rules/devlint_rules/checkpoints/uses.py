@@ -174,12 +174,12 @@ def _out_of_parts(node: ast.expr, facts: Facts) -> tuple[ast.AST, ast.AST | None
 
 
 def _counts_steps(owner: ast.expr, facts: Facts) -> bool:
-    if any(
-        v.kind is Kind.SCHEDULER or v.name.endswith("GradScaler") for _, v in facts.model.value(owner).alternatives()
-    ):
+    options = [v for _, v in facts.model.value(owner).alternatives()]
+    if any(v.kind is Kind.SCHEDULER or v.name.endswith("GradScaler") for v in options):
         return True
     name = last_name(owner).lower()
-    return any(word in name for word in ("scheduler", "scaler")) or name.endswith(("loader", "_sampler"))
+    gives_data = name.endswith(("loader", "_sampler")) and all(v.kind is not Kind.MODULE for v in options)
+    return gives_data or any(word in name for word in ("scheduler", "scaler"))
 
 
 # Modules whose state holds no tensors.

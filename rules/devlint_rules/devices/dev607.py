@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from devlint.facts import Kind, Value, access_path, calls_in, last_name, walk
-from devlint.lazy import cst, m, regex
+from devlint.lazy import cst, m
 from devlint.rule import Change, Effect, Report, Rule
 from devlint_rules.devices.arguments import has_no_parameters
 from devlint_rules.guards import expects_missing
@@ -94,7 +94,13 @@ class ModuleHasNoDevice(Rule):
             return
         of_self = isinstance(found.value, ast.Name) and found.value.id == "self"
         called = last_name(found.value)
-        given = _GIVEN if of_self else rf"\b{re.escape(called)}\.device[ \t]{{0,9}}=(?!=)" if called else ""
+        given = (
+            _GIVEN
+            if of_self
+            else rf"(?<![\w.])(?:self\.)?{re.escape(called)}\.device[ \t]{{0,9}}=(?!=)"
+            if called
+            else ""
+        )
         if given and facts.model.texts_match(given, elsewhere=True):
             # Something else of the project gives one to what is called so.
             return
@@ -111,15 +117,18 @@ class ModuleHasNoDevice(Rule):
 def _is_handed_on(facts: Facts) -> bool:
     """Whether the class around is given to something, `FederatedModel(build_model=UNet)`, which may call its methods of another object."""
     cls = facts.model.source.class_of(facts.statement)
-    if cls is None:
-        return False
-    handed = rf"[(,=]\s{{0,40}}{re.escape(cls.name)}\s{{0,9}}[,)]"
-    return re.search(handed, _DERIVED.sub("", facts.model.source.without_comments)) is not None
+    calls = (n for n in walk(facts.model.source.tree) if isinstance(n, ast.Call)) if cls is not None else ()
+    return cls is not None and any(
+        isinstance(given, ast.Name) and given.id == cls.name
+        for call in calls
+        if last_name(call.func) not in _ASKING
+        for given in (*call.args, *(k.value for k in call.keywords))
+    )
 
 
-# `class Net(Base):`, `super(Net, self)`, `isinstance(net, Net)`
-_DERIVED = regex(
-    r"\bclass \w{1,80}\([^)\n]{0,300}\)|\bsuper\([^)\n]{0,80}\)|\bis(?:instance|subclass)\([^)\n]{0,200}\)"
+# What is told a class, and makes nothing of it.
+_ASKING = frozenset(
+    {"super", "isinstance", "issubclass", "cast", "print", "type", "getattr", "hasattr", "signature", "help", "patch"}
 )
 
 

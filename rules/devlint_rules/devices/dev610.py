@@ -102,6 +102,9 @@ def _is_always_given(found: ast.expr, facts: Facts) -> bool:
         return False
     # An object is made by its class's name, which stands before the bracket of `class Net(nn.Module)` as well.
     made = function.cls if function.name == "__init__" else None
+    if made is not None and facts.model.texts_match(rf"\bclass \w{{1,80}}\([^)\n]{{0,200}}\b{re.escape(made.name)}\b"):
+        # What is derived from it may leave the default by `super().__init__(size)`.
+        return False
     name = made.name if made is not None else function.name
     called = rf"(?<!def )(?<!class )\b{re.escape(name)}\("
     without = rf"{called}(?![^\n]{{0,160}}(?:\n[^\n]{{0,160}}){{0,2}}\b{re.escape(parameter)}\b)"
