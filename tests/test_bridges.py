@@ -111,7 +111,7 @@ def test_pytest_goes_by_fail_on():
     write("pyproject.toml", '[tool.devlint]\nfail-on = "error"\n')
     done = lint("-rP", "wait.py")
     assert done.returncode == 0
-    assert "wait.py:5:9: DEV506" in done.stdout
+    assert "wait.py:6:9: DEV506" in done.stdout
     write("pyproject.toml", '[tool.devlint]\nselect = ["DEV1"]\n')
     assert "DEV506" not in lint("-rP", "wait.py").stdout
 
