@@ -107,7 +107,7 @@ def do(jobs: Iterable[tuple[str, Callable[[], Any]]], part: tuple[int, int], lin
             failed: Exception | None = None
             try:
                 result = job()
-            except Exception as error:  # the GPU's, or that of the job itself
+            except Exception as error:  # whatever it raises, that job has no result: the others go on
                 result, failed = None, error
             healthy = is_healthy()
             if failed is not None and healthy:

@@ -129,10 +129,11 @@ def _is_composed(cls: str, source: SourceModule) -> bool:
     """`Compose([Resize(8), PackPathway()])`: whether a file has an object of a class among its transforms, and gives these nothing that it moves."""
     if "Compose" not in source.text:
         return False
-    composed = [n for n in walk(source.tree) if isinstance(n, ast.Call) and last_name(n.func) == "Compose"]
+    nodes = list(walk(source.tree))
+    composed = [n for n in nodes if isinstance(n, ast.Call) and last_name(n.func) == "Compose"]
     named = [
         t.id
-        for n in walk(source.tree)
+        for n in nodes
         if isinstance(n, ast.Assign) and n.value in composed
         for t in n.targets
         if isinstance(t, ast.Name)

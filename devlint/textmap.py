@@ -17,6 +17,13 @@ def split_lines(text: str) -> list[str]:
     return _LINE.findall(text)
 
 
+def column_of(line: str, byte_column: int) -> int:
+    """The column, in characters from 1, of what `ast` says stands so many bytes of UTF-8 into a line."""
+    if line.isascii():
+        return byte_column + 1
+    return len(line.encode()[:byte_column].decode(errors="replace")) + 1
+
+
 class TextMap:
     """Where things stand in one text."""
 
@@ -57,16 +64,10 @@ class TextMap:
         end_line, end_offset = node.end_lineno or node.lineno, node.end_col_offset or 0
         return Span(
             node.lineno,
-            self._characters(node.lineno, node.col_offset),
+            column_of(self.line(node.lineno), node.col_offset),
             end_line,
-            self._characters(end_line, end_offset),
+            column_of(self.line(end_line), end_offset),
         )
-
-    def _characters(self, line: int, byte_column: int) -> int:
-        text = self.line(line)
-        if text.isascii():
-            return byte_column + 1
-        return len(text.encode()[:byte_column].decode(errors="replace")) + 1
 
 
 def minimal_edit(old: str, new: str) -> tuple[int, int, str]:

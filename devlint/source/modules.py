@@ -19,6 +19,7 @@ from devlint.source.evidence import evidence_in
 from devlint.source.kinds import Kind
 from devlint.source.outline import Outline, outline_of
 from devlint.source.trees import own_nodes, parents_in, walk
+from devlint.textmap import column_of
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -161,7 +162,7 @@ class SourceModule:
         """The column, in characters from 1, of a place as `ast` tells it, in bytes of UTF-8 from 0."""
         if not self.text.isascii() and 0 < line <= len(self.line_starts):
             start = self.line_starts[line - 1]
-            return len(self.text[start : start + byte_column].encode()[:byte_column].decode(errors="replace")) + 1
+            return column_of(self.text[start : start + byte_column], byte_column)
         return byte_column + 1
 
     @cached_property

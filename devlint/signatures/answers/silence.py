@@ -350,9 +350,10 @@ def made_elsewhere_by(project: Project, source: SourceModule) -> Path | None:
     return project.file_with(_DEFAULTS, source.file)
 
 
-# Of all that a file of tests makes.
-_DEFAULTS_OF_TESTS = r"(?m)^torch\.set_default_(?:tensor_type\([^)\n]{0,80}cuda|device\((?!None|self\b|(?:torch\.device\()?['\"](?:cpu|meta)))"
-_DEFAULTS = r"(?m)^[ \t]{0,40}torch\.set_default_(?:tensor_type\([^)\n]{0,80}cuda|device\((?!None|self\b|(?:torch\.device\()?['\"](?:cpu|meta)))"
+_SETS_DEFAULT = r"torch\.set_default_(?:tensor_type\([^)\n]{0,80}cuda|device\((?!None|self\b|(?:torch\.device\()?['\"](?:cpu|meta)))"
+_DEFAULTS = rf"(?m)^[ \t]{{0,40}}{_SETS_DEFAULT}"
+# At the top level: of all that a file of tests makes.
+_DEFAULTS_OF_TESTS = rf"(?m)^{_SETS_DEFAULT}"
 
 
 def is_of_host_project(project: Project, source: SourceModule) -> bool:

@@ -227,7 +227,8 @@ def _operator(call: Call, facts: Operator, name: str, operands: list[tuple[ast.e
         return
     if facts.waits == "always" and short in ecosystem.WITHOUT_LOOKING:
         # `flow.inverse(x)` is another thing.
-        for asked, value in operands[: short != "inverse" or len(operands) == 1]:
+        if operands and (short != "inverse" or len(operands) == 1):
+            asked, value = operands[0]
             note(call.frame, SOLVED, call.node, short, asked, value)
         return
     sizing = ecosystem.SIZED_BY_VALUES.get(short)

@@ -12,9 +12,8 @@ from devlint.facts import is_setting, last_name, own_nodes, walk
 from devlint.lazy import regex
 from devlint_rules.checkpoints.coming import CUDA, comes_by_cuda
 from devlint_rules.checkpoints.published import is_of_base, is_published, lies_at_one_place
-from devlint_rules.checkpoints.starts import starts_with_cuda_alone
+from devlint_rules.checkpoints.starts import is_started, starts_with_cuda_alone
 from devlint_rules.checkpoints.uncalled import is_nobodys
-from devlint_rules.guards import asks_for_main
 
 if TYPE_CHECKING:
     from devlint.facts import Facts, PlacementModel
@@ -181,7 +180,7 @@ def _is_met(model: PlacementModel, node: ast.AST, asked: Asked, depth: int = 0) 
 
 def _imports_of(model: PlacementModel) -> Iterator[tuple[PlacementModel, ast.stmt]]:
     """Where other files import a file, which runs what stands at its top; of what is a program itself, nowhere."""
-    if any(isinstance(s, ast.If) and asks_for_main(s.test) for s in model.source.tree.body):
+    if is_started(model.source.tree):
         return
     for file in model.files_naming(model.source.file.stem):
         for statement in walk(file.source.tree):

@@ -42,13 +42,17 @@ def imported_with(model: PlacementModel) -> Iterator[PlacementModel]:
 
 def is_started(tree: ast.Module) -> bool:
     """Whether a file is a program: it does something of its own where it is run."""
-    return any(isinstance(s, ast.If) and asks_for_main(s.test) for s in tree.body)
+    return bool(_started_alone(tree))
 
 
 def _run_by(tree: ast.Module) -> list[ast.stmt]:
     """What stands at the top of a program, and what it does when it is started itself."""
-    own = [s for s in tree.body if isinstance(s, ast.If) and asks_for_main(s.test)]
-    return [*tree.body, *(s for statement in own for s in statement.body)]
+    return [*tree.body, *(s for block in _started_alone(tree) for s in block.body)]
+
+
+def _started_alone(tree: ast.Module) -> list[ast.If]:
+    """`if __name__ == "__main__":`, at the top of a file."""
+    return [s for s in tree.body if isinstance(s, ast.If) and asks_for_main(s.test)]
 
 
 def _is_of_cuda_alone(statement: ast.stmt) -> bool:
